@@ -1,0 +1,179 @@
+"""Functions that make tensors from numbers, lists and arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad import dtypes
+from minigrad.random import rand, randn
+from minigrad.tensor import Tensor, as_array, check_device, sizes
+
+
+def _infer(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Return ``data`` as an array: an array keeps its dtype, Python floats take the default one.
+
+    Raises:
+        TypeError: the data hold something that is no number.
+        ValueError: nested lists of unequal length.
+    """
+    if isinstance(data, list | tuple) and _holds_tensors(data):
+        data = _unwrap(data)
+    array = np.asarray(as_array(data))
+    if dtype is None and array.dtype.kind == "f" and not isinstance(data, np.ndarray | np.generic | Tensor):
+        dtype = dtypes.get_default_dtype()
+    if dtype is None and array.size == 0 and isinstance(data, list | tuple):
+        dtype = dtypes.get_default_dtype()
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"a tensor holds floats, integers or booleans, not {array.dtype} ({data!r:.60})")
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def _holds_tensors(data: Any) -> bool:
+    return any(isinstance(x, Tensor) or (isinstance(x, list | tuple) and _holds_tensors(x)) for x in data)
+
+
+def _unwrap(data: Any) -> Any:
+    return [
+        x.tolist() if isinstance(x, Tensor) else _unwrap(x) if isinstance(x, list | tuple) else x
+        for x in data
+    ]
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Make a tensor from a copy of ``data``: a number, nested lists, an array or another tensor.
+
+    >>> import minigrad as mg
+    >>> mg.tensor([[1.0, 2.0], [3.0, 4.0]]).shape
+    (2, 2)
+
+    Python floats take the default dtype (float32), Python ints int64, arrays keep theirs.
+
+    Raises:
+        TypeError: ``data`` holds something that is no number.
+        RuntimeError: ``requires_grad`` with a dtype that is not floating.
+    """
+    check_device(device)
+    array = _infer(data, dtype)
+    # order "K" would keep a transposed layout: a copy is in row-major order.
+    return Tensor(np.array(array, order="C")).requires_grad_(requires_grad)
+
+
+def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Make a tensor that shares the memory of ``data`` where it can; a Tensor of that dtype is returned itself."""
+    check_device(device)
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    return Tensor(_infer(data, dtype))
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    """Make a tensor of the same memory as ``array``.
+
+    Raises:
+        TypeError: ``array`` is no ndarray, or of a dtype that is no number.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy() expects an ndarray, not {type(array).__name__}")
+    return Tensor(_infer(array, None))
+
+
+def _filled(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Tensor:
+    check_device(device)
+    return Tensor(array).requires_grad_(requires_grad)
+
+
+def _dtype(dtype: Any) -> Any:
+    return dtypes.get_default_dtype() if dtype is None else np.dtype(dtype)
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of shape ``size``: ``zeros(2, 3)`` or ``zeros((2, 3))``."""
+    return _filled(np.zeros(sizes(size), _dtype(dtype)), device, requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of shape ``size``."""
+    return _filled(np.ones(sizes(size), _dtype(dtype)), device, requires_grad)
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of shape ``size`` whose elements are whatever the memory held."""
+    return _filled(np.empty(sizes(size), _dtype(dtype)), device, requires_grad)
+
+
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of shape ``size`` with every element ``fill_value``, whose type decides the dtype."""
+    value = _infer(as_array(fill_value), dtype)
+    return _filled(np.full(sizes((size,) if isinstance(size, int) else size), value), device, requires_grad)
+
+
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers from ``start`` (0 if left out) in steps of ``step`` up to but not including ``end``."""
+    if end is None:
+        start, end = 0, start
+    if dtype is None and any(isinstance(value, float) for value in (start, end, step)):
+        dtype = dtypes.get_default_dtype()
+    array = np.arange(start, end, step)
+    return _filled(array.astype(dtype or array.dtype, copy=False), device, requires_grad)
+
+
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
+    return _filled(np.linspace(start, end, steps, dtype=_dtype(dtype)), device, requires_grad)
+
+
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """The identity matrix (n, n), or ones on the diagonal of (n, m)."""
+    return _filled(np.eye(n, m, dtype=_dtype(dtype)), device, requires_grad)
+
+
+def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of the shape and dtype of ``x``."""
+    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def ones_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the shape and dtype of ``x``."""
+    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def empty_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of the shape and dtype of ``x`` whose elements are whatever the memory held."""
+    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of the shape and dtype of ``x`` with every element ``fill_value``."""
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def rand_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Uniform numbers in [0, 1) of the shape and dtype of ``x``."""
+    return rand(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def randn_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Normal numbers of the shape and dtype of ``x``."""
+    return randn(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)

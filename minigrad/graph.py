@@ -1,0 +1,339 @@
+"""The graph and the walk back through it.
+
+A tensor points to the node that made it, a node points to the nodes that made its inputs, and nothing points
+the other way.  So the graph is an ordinary web of Python references: it lives exactly as long as something
+refers to it, and there is no tape to reset and no cycle to collect.
+
+    x ──► multiply ──► sum ──► loss         computed in this order
+    x ◄── multiply ◄── sum ◄── loss         each arrow is a reference, and the path that a gradient takes
+
+:func:`backward_pass` walks it.  Every node carries the number of its creation, and a node is always made after
+its inputs; so taking the highest number first visits each node after everything that used its output.  That is
+all of reverse-mode differentiation: no recursion, no second pass, no sorting beforehand.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from minigrad.op import Op, Plan
+
+Array: TypeAlias = Any
+"""An ndarray in a normal pass; a Tensor where a derivative is itself differentiated (``create_graph=True``)."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+# --- is the graph being recorded? -------------------------------------------------------------------------------
+
+_recording: ContextVar[bool] = ContextVar("minigrad_recording", default=True)
+
+
+def is_grad_enabled() -> bool:
+    """Return whether operations are being recorded in this thread (or asynchronous task)."""
+    return _recording.get()
+
+
+class set_grad_enabled:
+    """Record operations or not, from here on or inside a ``with`` block or a decorated function.
+
+    The mode belongs to the current thread or task and is restored when the block ends, also by an exception.
+
+    >>> import minigrad as mg
+    >>> x = mg.tensor(2.0, requires_grad=True)
+    >>> with mg.set_grad_enabled(False):
+    ...     y = x * x
+    >>> y.requires_grad
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self.tokens: list[Token[bool]] = [_recording.set(self.mode)]
+
+    def __enter__(self) -> None:
+        # The call itself has already switched the mode (as in PyTorch); entering only keeps the way back.
+        if not self.tokens:
+            self.tokens.append(_recording.set(self.mode))
+
+    def __exit__(self, *exception: object) -> None:
+        _recording.reset(self.tokens.pop())
+
+
+class _GradMode:
+    """A ``with`` block and decorator that sets one grad mode; may be nested and re-entered."""
+
+    mode: ClassVar[bool]
+
+    def __init__(self) -> None:
+        self.tokens: list[Token[bool]] = []
+
+    def __enter__(self) -> None:
+        self.tokens.append(_recording.set(self.mode))
+
+    def __exit__(self, *exception: object) -> None:
+        _recording.reset(self.tokens.pop())
+
+    def __call__(self, function: Function) -> Function:
+        @functools.wraps(function)
+        def with_mode(*args: Any, **kwargs: Any) -> Any:
+            with type(self)():
+                return function(*args, **kwargs)
+
+        return with_mode  # type: ignore[return-value]
+
+
+class no_grad(_GradMode):
+    """Do not record: ``with mg.no_grad(): ...`` or ``@mg.no_grad()``.  Nothing is saved for a backward pass."""
+
+    mode = False
+
+
+class inference_mode(no_grad):
+    """The same as :class:`no_grad`, under the name that PyTorch gives to evaluation."""
+
+
+class enable_grad(_GradMode):
+    """Record, also inside an outer :class:`no_grad`."""
+
+    mode = True
+
+
+# --- tensors and nodes, as the engine sees them -------------------------------------------------------------------
+
+
+class TensorBase:
+    """An array and its place in the graph: all that the engine needs to know of a tensor.
+
+    A *leaf* has no node: it was made by the user, not by a recorded operation.  Leaves that require a gradient
+    are where a backward pass ends.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_hooks", "_node", "_requires_grad", "_version", "grad")
+
+    result_class: ClassVar[type[TensorBase]]  # the class that operations return, also those on a subclass
+
+    def __init__(
+        self,
+        data: np.ndarray[Any, Any],
+        node: Node | None = None,
+        requires_grad: bool = False,
+        version: list[int] | None = None,
+    ) -> None:
+        self._data = data
+        self._node = node
+        self._requires_grad = requires_grad
+        # [how often the memory was written in place, whether it has views]: shared by a base and its views.
+        self._version = [0, 0] if version is None else version
+        self._hooks: list[Callable[[Array], Array]] | None = None  # of a leaf; others keep them in their node
+        self.grad: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, a tuple of ints."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self._data.dtype
+
+
+Parent: TypeAlias = "Node | TensorBase"  # the node that made an input, or the input itself where it is a leaf
+
+
+class Node:
+    """One recorded operation: where its gradients go and what its rules need to compute them.
+
+    ``parents`` are the inputs that want a gradient.  ``saved`` are the values that the rules name, and no other:
+    an addition saves nothing.  ``counters`` hold the version of each saved tensor, to notice a later write.
+    """
+
+    __slots__ = ("counters", "dtype", "hooks", "number", "op", "output", "parents", "plan", "saved", "shape")
+
+    count: ClassVar[Iterable[int]] = itertools.count(1)
+
+    def __init__(self, op: Op, plan: Plan, parents: tuple[Parent, ...], saved: list[Any] | None) -> None:
+        self.number: int = next(Node.count)  # type: ignore[call-overload]
+        self.op = op
+        self.plan = plan
+        self.parents = parents
+        self.saved = saved  # None once it was freed
+        self.counters: list[tuple[list[int], int, str]] = []
+        self.shape: Any = ()
+        self.dtype: Any = None
+        self.hooks: list[Callable[[Array], Array]] | None = None
+        # Of an operation with several results, each has a small node of its own that says which one it is.
+        self.output: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} node {self.number}>"
+
+
+def check_versions(node: Node) -> None:
+    """Raise if a value that ``node`` saved was written in place since.
+
+    Raises:
+        RuntimeError: names the operation, the argument, its shape, both versions and the way out.
+    """
+    for counter, version, name in node.counters:
+        if counter[0] != version:
+            what = "result" if name == "out" else f"input '{name}'"
+            raise RuntimeError(
+                f"the gradient of {node.op.name} needs its {what}, but that tensor was modified in place after "
+                f"{node.op.name} used it (output shape {tuple(node.shape)}; it is at version {counter[0]}, "
+                f"version {version} is needed); modify a copy instead: x = x.clone()"
+            )
+
+
+# --- the walk -----------------------------------------------------------------------------------------------------
+
+
+def sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Sum ``gradient`` down to ``shape``: what broadcasting copied to several places adds up from all of them."""
+    extra = gradient.ndim - len(shape)
+    stretched = tuple(extra + i for i, n in enumerate(shape) if n == 1 and gradient.shape[extra + i] != 1)
+    dims = (*range(extra), *stretched)
+    return np.reshape(np.sum(gradient, axis=dims), shape) if dims else np.reshape(gradient, shape)
+
+
+def leading_to(targets: Sequence[Parent], outputs: Iterable[Parent]) -> set[Parent]:
+    """Return those nodes below ``outputs`` through which a gradient can reach a target, with the targets."""
+    found: set[Node] = set()
+    pending = [output for output in outputs if isinstance(output, Node)]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending.extend(parent for parent in node.parents if isinstance(parent, Node))
+    useful: set[Parent] = set(targets)
+    for node in sorted(found, key=lambda node: node.number):  # inputs before what was made from them
+        if any(parent in useful for parent in node.parents):
+            useful.add(node)
+    return useful
+
+
+def backward_pass(
+    outputs: Sequence[Parent],
+    cotangents: Sequence[Array],
+    *,
+    create_graph: bool = False,
+    retain_graph: bool = False,
+    targets: Sequence[Parent] | None = None,
+) -> dict[Parent, Array]:
+    """Carry ``cotangents`` from ``outputs`` back through the graph and return what arrives.
+
+    The product of reverse mode: with outputs y = f(x) and cotangents g, each x receives gᵀ · ∂y/∂x, summed over
+    every path from x to y.
+
+    Args:
+        outputs: the nodes to start from (or leaves, which receive their cotangent directly).
+        cotangents: one for each output, of its shape and dtype: arrays, or Tensors with ``create_graph``.
+        create_graph: run the rules on Tensors, so that the result can be differentiated again.
+        retain_graph: keep what the nodes saved, so that the walk can be repeated.
+        targets: the nodes and leaves of interest; without them, every leaf.
+
+    Returns:
+        The gradient of each target reached (or each leaf).  No two arrays in it share memory.
+
+    Raises:
+        RuntimeError: a node was freed by an earlier pass, or a saved value has been modified since.
+    """
+    useful = None if targets is None else leading_to(targets, outputs)
+    wanted = set(targets or ())
+    results: dict[Parent, Array] = {}
+    pending: dict[Parent, Any] = {}  # what has arrived so far
+    owned: set[Parent] = set()  # those whose pending array was made here, so that adding into it harms nobody
+    heap: list[tuple[int, Node]] = []  # the nodes in `pending`, the latest made on top
+
+    def deliver(parent: Parent, gradient: Array, fresh: bool) -> None:
+        """Add to what ``parent`` has received: the one place that knows broadcasting, dtypes and ownership."""
+        if gradient.shape != parent.shape:
+            gradient, fresh = sum_to(gradient, parent.shape), False
+        if gradient.dtype is not parent.dtype and gradient.dtype != parent.dtype:
+            gradient, fresh = gradient.astype(parent.dtype), False
+        if parent not in pending:
+            pending[parent] = gradient
+            if fresh:
+                owned.add(parent)
+            if type(parent) is Node:
+                heapq.heappush(heap, (-parent.number, parent))
+        elif parent in owned and type(gradient) is np.ndarray:
+            np.add(pending[parent], gradient, out=pending[parent])
+        else:
+            pending[parent] = pending[parent] + gradient
+            if type(pending[parent]) is np.ndarray:
+                owned.add(parent)
+
+    for output, cotangent in zip(outputs, cotangents, strict=True):
+        deliver(output, cotangent, False)
+
+    # Infinities are a legitimate result of a derivative (√x at 0): they are reported as values, not as warnings.
+    with np.errstate(all="ignore"), set_grad_enabled(create_graph):
+        while heap:
+            node = heapq.heappop(heap)[1]
+            cotangent = pending.pop(node)
+            if node.hooks is not None:
+                owned.discard(node)  # a hook may return, or keep, whatever it likes
+                for hook in node.hooks:
+                    cotangent = hook(cotangent)
+            if node in wanted:
+                results[node] = cotangent
+            if useful is not None and node not in useful:
+                continue
+            if node.output is not None:
+                _collect_output(node, cotangent, pending, heap)
+                continue
+            if node.saved is None:
+                raise RuntimeError(
+                    f"this graph was already used by a backward pass, which freed what {node.op.name} had saved; "
+                    "pass retain_graph=True to the first backward if you need a second one"
+                )
+            if node.counters:
+                check_versions(node)
+            pullback = node.op.pullback_as_tensors if create_graph else node.op.pullback
+            for parent, gradient in zip(node.parents, pullback(node, cotangent, useful), strict=True):
+                if gradient is not None:
+                    # A rule's result is a new array unless it handed the cotangent on or made a view of something.
+                    fresh = (
+                        gradient is not cotangent and type(gradient) is np.ndarray and gradient.base is None
+                    )
+                    deliver(parent, gradient, fresh)
+            if not (retain_graph or create_graph):
+                node.saved = None
+                node.counters = []
+                node.parents = ()
+
+        for leaf in [parent for parent in pending if not isinstance(parent, Node)]:
+            gradient = pending.pop(leaf)
+            if leaf._hooks:
+                owned.discard(leaf)
+                for hook in leaf._hooks:
+                    gradient = hook(gradient)
+            if useful is None or leaf in wanted:
+                results[leaf] = gradient
+    if create_graph:
+        return results
+    return {
+        parent: gradient if parent in owned and isinstance(gradient, np.ndarray) else np.array(gradient)
+        for parent, gradient in results.items()
+    }
+
+
+def _collect_output(node: Node, cotangent: Array, pending: dict[Parent, Any], heap: list[Any]) -> None:
+    """Put the cotangent of one result among those of its operation, zeros standing for results not used."""
+    assert node.output is not None
+    (operation,) = node.parents
+    assert isinstance(operation, Node)
+    if operation not in pending:
+        pending[operation] = [np.zeros(shape, operation.dtype) for shape in operation.shape]
+        heapq.heappush(heap, (-operation.number, operation))
+    pending[operation][node.output] = cotangent

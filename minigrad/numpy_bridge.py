@@ -1,0 +1,141 @@
+"""NumPy's dispatch protocols: ``np.exp(t)``, ``np.sum(t, axis=0)`` and ``array * t`` keep the graph.
+
+NumPy asks each argument whether it wants to answer in its place.  A Tensor does, with the operation declared for
+that NumPy function (``@op(numpy=np.exp, ...)``).  A rule that runs on Tensors comes through here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad.op import numpy_functions
+from minigrad.rules import elementwise, linalg, reduce, shape
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Answer a NumPy ufunc, such as ``np.exp`` or the ``*`` of an array, that was given a Tensor.
+
+    Raises:
+        TypeError: the function has no operation here, or was called with ``out=`` and the like.
+    """
+    operation = numpy_functions.get(ufunc)
+    if operation is None or method != "__call__":
+        what = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+        raise TypeError(
+            f"{what} has no derivative here; use it on tensor.detach().numpy(), or another operation"
+        )
+    given = {name: value for name, value in kwargs.items() if value is not None}
+    if given:
+        names = ", ".join(f"{name}=" for name in given)
+        raise TypeError(f"np.{ufunc.__name__} of a Tensor doesn't take {names}: the result is a new Tensor")
+    return operation(*inputs)
+
+
+def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Answer a NumPy function, such as ``np.sum`` or ``np.where``, that was given a Tensor.
+
+    Raises:
+        TypeError: the function has no operation here.
+    """
+    operation = numpy_functions.get(function)
+    if operation is None:
+        name = getattr(function, "__name__", str(function))
+        raise TypeError(
+            f"np.{name} has no derivative here; use it on tensor.detach().numpy(), or another operation"
+        )
+    return operation(*args, **kwargs)
+
+
+def _answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function in place of NumPy's, where the arguments differ from the operation's."""
+
+    def register(answer: Callable[..., Any]) -> Callable[..., Any]:
+        numpy_functions.update(dict.fromkeys(functions, answer))
+        return answer
+
+    return register
+
+
+@_answers(np.where)
+def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    return elementwise.where(condition, x, y)
+
+
+@_answers(np.transpose, np.permute_dims)
+def _transpose(a: Any, axes: Any = None) -> Any:
+    return shape.permute(a, tuple(axes) if axes is not None else tuple(reversed(range(a.ndim))))
+
+
+@_answers(np.matrix_transpose)
+def _matrix_transpose(x: Any) -> Any:
+    return shape.transpose(x, -1, -2)
+
+
+@_answers(np.moveaxis)
+def _moveaxis(a: Any, source: int, destination: int) -> Any:
+    order = list(range(a.ndim))
+    order.insert(destination % a.ndim, order.pop(source % a.ndim))
+    return shape.permute(a, tuple(order))
+
+
+@_answers(np.broadcast_to)
+def _broadcast_to(array: Any, to: tuple[int, ...]) -> Any:
+    return shape.expand(array, to)
+
+
+@_answers(np.tile)
+def _tile(a: Any, reps: Any) -> Any:
+    repeats = (reps,) if isinstance(reps, int) else tuple(reps)
+    return shape.repeat(a, (1,) * (a.ndim - len(repeats)) + repeats)
+
+
+@_answers(np.concatenate, np.concat)
+def _concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
+    return shape.cat(arrays, axis)
+
+
+@_answers(np.stack)
+def _stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    return shape.stack(arrays, axis)
+
+
+@_answers(np.split)
+def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    n = ary.shape[axis]
+    if isinstance(indices_or_sections, int):
+        return shape.split(ary, n // indices_or_sections, axis)
+    cuts = [0, *indices_or_sections, n]
+    return shape.split(ary, [end - start for start, end in zip(cuts, cuts[1:], strict=False)], axis)
+
+
+@_answers(np.var)
+def _var(a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+    return reduce.var(a, axis, ddof, keepdims)
+
+
+@_answers(np.std)
+def _std(a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+    return reduce.std(a, axis, ddof, keepdims)
+
+
+@_answers(np.einsum)
+def _einsum(equation: str, *operands: Any, optimize: Any = None) -> Any:
+    return linalg.einsum(equation, *operands)
+
+
+@_answers(np.zeros_like)
+def _zeros_like(a: Any) -> Any:
+    return np.zeros_like(a._data)
+
+
+@_answers(np.shape)
+def _shape(a: Any) -> tuple[int, ...]:
+    return tuple(a.shape)
+
+
+@_answers(np.ndim)
+def _ndim(a: Any) -> int:
+    return int(a.ndim)

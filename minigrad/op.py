@@ -1,0 +1,497 @@
+"""What an operation is: a NumPy function, and one local derivative for each differentiable argument.
+
+    tanh   = op(x=lambda g, out: g * (1 - out * out))(np.tanh)
+    mul    = op(x=lambda g, y: g * y, y=lambda g, x: g * x)(np.multiply)
+    matmul = op(x=lambda g, y: g @ y.mT, y=lambda g, x: x.mT @ g)(np.matmul)
+
+A *rule* is a vector-Jacobian product.  It receives ``g``, the gradient of the final result with respect to this
+operation's output (the cotangent), and returns the gradient with respect to one argument.  What else it needs it
+names: an argument, ``out`` for the output, or ``x_shape`` for the mere shape of argument ``x``.  An operation
+saves what its rules name, and nothing else.
+
+Rules are plain NumPy.  In a normal backward pass they receive arrays and run at NumPy's speed.  Where the
+derivative is to be differentiated again (``create_graph=True``) the same rules receive Tensors, and the NumPy
+calls in them come back here through NumPy's dispatch protocol and are recorded like any others.
+
+A rule does not care about broadcasting, dtypes, ownership or freeing: the engine does, once for all.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NamedTuple,
+    NoReturn,
+    ParamSpec,
+    TypeAlias,
+    overload,
+)
+
+import numpy as np
+
+from minigrad.dtypes import category, get_default_dtype, result_dtype
+from minigrad.graph import Array, Node, Parent, TensorBase, _recording, backward_pass, enable_grad
+
+if TYPE_CHECKING:
+    from minigrad.tensor import Tensor
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+Rule: TypeAlias = Callable[..., Any]
+
+# Keywords by which PyTorch and NumPy know what is called otherwise here: translated in this one place.
+ALIASES = {"axis": "dim", "keepdims": "keepdim", "a_min": "min", "a_max": "max", "unbiased": "correction"}
+FIRST_ARGUMENT = ("input", "a", "x1", "tensors")
+SECOND_ARGUMENT = ("other", "b", "x2", "exponent")
+PLAIN_TYPES = frozenset({float, int, bool, type(None), tuple, str})
+
+registry: dict[str, Op[...]] = {}
+"""Every operation by name: the rule table of the documentation, and what the property tests draw from."""
+
+numpy_functions: dict[Any, Callable[..., Any]] = {}
+"""NumPy's functions, and what runs in their place when an argument is a Tensor."""
+
+
+class Plan(NamedTuple):
+    """What to save, and which rules to run, when certain arguments want a gradient."""
+
+    arguments: tuple[int, ...]  # the positions of those arguments
+    values: tuple[
+        int, ...
+    ]  # the positions of the values to save; the output's is one after the last argument's
+    names: tuple[str, ...]  # what those values are called
+    shapes: tuple[int, ...]  # the positions of those of which the shape is enough
+    rules: tuple[
+        tuple[Rule, tuple[int | slice, ...]], ...
+    ]  # and where a rule's values are among the saved ones
+    results: tuple[int, ...]  # of a joint rule: which of its results belong to `arguments`
+
+
+class Op(Generic[P]):
+    """An operation: called like the function it wraps, on Tensors; as a class attribute, a method of Tensor.
+
+    Args:
+        forward: the NumPy function.
+        rules: for each differentiable argument its rule.
+        joint: instead of ``rules``, one rule that returns the gradients of all differentiable arguments as a
+            tuple, for operations whose gradients share work.  It may name ``saved``: then ``forward`` returns
+            the pair (output, what to save); and ``wanted``: the names of the arguments that need a gradient.
+        differentiable: the arguments that a joint rule answers for.
+        composed: the same function written with basic operations: what the tests compare with, and what is
+            differentiated, instead of a joint rule that is not differentiable NumPy itself, where a derivative
+            is to be differentiated again.
+        numpy: NumPy's functions of this meaning, which then accept Tensors.
+        promote: "common" for elementwise operations, whose operands are brought to one dtype first; "float"
+            where integers become floats.
+        view: the output may share the first argument's memory.
+        internal: a helper of rules, which accepts arrays alone as well.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        rules: Mapping[str, Rule],
+        *,
+        joint: Rule | None = None,
+        differentiable: Sequence[str] = (),
+        composed: Callable[..., Any] | None = None,
+        numpy: Sequence[Any] = (),
+        promote: str | None = None,
+        view: bool = False,
+        internal: bool = False,
+    ) -> None:
+        functools.update_wrapper(self, forward)
+        self.name = forward.__name__.strip("_")
+        self.forward = forward
+        self.rules = {argument: name_rule(rule, self.name, argument) for argument, rule in rules.items()}
+        self.joint = joint
+        self.differentiable = tuple(rules) or tuple(differentiable)
+        self.composed = composed
+        self.promote = promote
+        self.view = view
+        self.internal = internal
+        self.plans: dict[tuple[int, ...], Plan] = {}
+
+        parameters = inspect.signature(forward).parameters.values()
+        self.parameters = tuple(parameter.name for parameter in parameters)
+        self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        # cat and einsum take any number of tensors: def forward(*tensors, option=...).
+        self.variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+        self.arity = -1 if self.variadic else len(self.parameters)
+        self.returns_saved = joint is not None and "saved" in rule_names(joint)
+        operands = self.differentiable or [name for name in self.parameters if name not in self.defaults]
+        self.operands = () if self.variadic else tuple(self.parameters.index(name) for name in operands)
+
+        registry[self.name] = self
+        for function in numpy:
+            numpy_functions[function] = self
+
+    def __repr__(self) -> str:
+        return f"<operation {self.name}({', '.join(self.parameters)})>"
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Op[P]: ...
+    @overload
+    def __get__(
+        self: Op[Concatenate[Any, Q]], instance: object, owner: Any = None
+    ) -> Callable[Q, Tensor]: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    # --- forward: compute, and record -----------------------------------------------------------------------------
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+        inputs: Any = args if not kwargs and len(args) == self.arity else self.bind(args, kwargs)
+        values = list(inputs)
+        first: Any = None
+        dtype: Any = None
+        plain = True  # all operands are tensors of one dtype, or Python scalars
+        wanted: list[int] = []
+        for position, argument in enumerate(inputs):
+            if isinstance(argument, TensorBase):
+                values[position] = data = argument._data
+                if first is None:
+                    first, dtype = argument, data.dtype
+                elif data.dtype is not dtype:
+                    plain = False
+                if argument._requires_grad:
+                    wanted.append(position)
+            elif type(argument) not in PLAIN_TYPES:
+                plain = False
+        if first is None and not self.internal:
+            self.refuse(inputs)
+        if self.promote is not None and not (plain and dtype.kind == "f"):
+            self.promote_operands(inputs, values)
+
+        try:
+            out = self.forward(*values) if not self.variadic else self.call_variadic(values)
+        except np.exceptions.AxisError:
+            raise  # an IndexError that names the dimension and the number of dimensions
+        except ValueError as error:
+            raise RuntimeError(f"{self.name}: {error}") from None
+        saved = None
+        if self.returns_saved:
+            out, saved = out
+        if first is None:
+            return out  # type: ignore[no-any-return]
+
+        node: Node | None = None
+        if wanted and _recording.get():
+            plan = self.plans.get((len(inputs), *wanted)) or self.make_plan(len(inputs), wanted)
+            if plan.arguments:
+                parents = tuple([inputs[i]._node or inputs[i] for i in plan.arguments])
+                values += (out, saved)
+                kept = [values[i] for i in plan.values]
+                for i in plan.shapes:
+                    kept.append(values[i].shape)
+                node = Node(self, plan, parents, kept)
+        if type(out) is tuple:
+            return self.several_results(first, out, node)  # type: ignore[return-value]
+        if type(out) is not np.ndarray:
+            out = np.asarray(out)  # NumPy makes scalars of 0-d results
+
+        version = None
+        if self.view and shares_memory(out, first._data):
+            version = first._version
+            version[1] = 1
+        if node is None:
+            return first.result_class(out, None, False, version)  # type: ignore[no-any-return]
+        node.shape = out.shape
+        node.dtype = out.dtype
+        result = first.result_class(out, node, True, version)
+        if node.plan.values:
+            n = len(inputs)
+            node.counters = [
+                (tensor._version, tensor._version[0], name)
+                for i, name in zip(node.plan.values, node.plan.names, strict=True)
+                if isinstance(tensor := result if i == n else inputs[i] if i < n else None, TensorBase)
+            ]
+        return result  # type: ignore[no-any-return]
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return all arguments in order: positional, by keyword (also PyTorch's and NumPy's), or by default.
+
+        Raises:
+            TypeError: an argument is missing, unknown or given twice.
+        """
+        given = dict(kwargs)
+        if self.variadic:
+            names = self.parameters[1:]
+            tensors, args = tuple(args), ()
+        else:
+            names, tensors = self.parameters, ()
+            if len(args) > len(names):
+                raise TypeError(
+                    f"{self.name}() takes ({', '.join(names)}), but {len(args)} arguments were given"
+                )
+        bound = dict(zip(names, args, strict=False))
+        for name, value in given.items():
+            target = name
+            if target not in names:
+                target = ALIASES.get(name, name)
+            if target not in names and name in FIRST_ARGUMENT:
+                target = names[0]
+            if target not in names and name in SECOND_ARGUMENT and len(names) > 1:
+                target = names[1]
+            if target not in names:
+                raise TypeError(f"{self.name}() has no argument '{name}'; it takes ({', '.join(names)})")
+            if target in bound:
+                raise TypeError(f"{self.name}() got two values for argument '{target}'")
+            bound[target] = value
+        missing = [name for name in names if name not in bound and name not in self.defaults]
+        if missing:
+            raise TypeError(f"{self.name}() needs the argument '{missing[0]}'; it takes ({', '.join(names)})")
+        return tensors + tuple(bound[name] if name in bound else self.defaults[name] for name in names)
+
+    def refuse(self, inputs: Sequence[Any]) -> NoReturn:
+        """Raise for a call without any Tensor."""
+        found = type(inputs[0]).__name__ if inputs else "no argument"
+        raise TypeError(f"{self.name}() expects a Tensor, not {found}; make one with minigrad.tensor(...)")
+
+    def promote_operands(self, inputs: Sequence[Any], values: list[Any]) -> None:
+        """Bring the operands to their common dtype, in place in ``values``.
+
+        NumPy scalars and 0-d arrays that are no Tensors count as Python scalars: they never widen a float32.
+        """
+        operands = self.operands if not self.variadic else range(len(inputs) - len(self.parameters) + 1)
+        for i in operands:
+            if not isinstance(inputs[i], TensorBase) and values[i] is not None:
+                if type(values[i]) not in PLAIN_TYPES:
+                    array = np.asarray(values[i])
+                    values[i] = array.item() if array.ndim == 0 else array
+        present = [values[i] for i in operands if values[i] is not None]
+        dtype = result_dtype(present)
+        if self.promote == "float" and category(dtype) < 2:
+            dtype = get_default_dtype()
+        for i in operands:
+            if isinstance(values[i], np.ndarray) and values[i].dtype != dtype:
+                values[i] = values[i].astype(dtype)
+
+    def call_variadic(self, values: Sequence[Any]) -> Any:
+        """Call ``forward`` with the tensors in order and the options by keyword."""
+        options = self.parameters[1:]
+        n = len(values) - len(options)
+        return self.forward(*values[:n], **dict(zip(options, values[n:], strict=True)))
+
+    def several_results(self, first: TensorBase, arrays: tuple[Any, ...], node: Node | None) -> Any:
+        """Wrap the outputs of an operation with several, each with a node that says which one it is."""
+        version = first._version if self.view else None
+        first._version[1] |= self.view
+        if node is None:
+            return tuple(first.result_class(array, None, False, version) for array in arrays)
+        node.shape = tuple(array.shape for array in arrays)
+        node.dtype = arrays[0].dtype
+        results = []
+        for k, array in enumerate(arrays):
+            picked = Node(self, node.plan, (node,), [])
+            picked.output, picked.shape, picked.dtype = k, array.shape, array.dtype
+            results.append(first.result_class(array, picked, True, version))
+        return tuple(results)
+
+    def make_plan(self, n: int, wanted: Sequence[int]) -> Plan:
+        """Work out, once for each set of arguments that want a gradient, what to save and what to run."""
+        n_operands = n - len(self.parameters) + 1 if self.variadic else 0
+        positions: dict[str, int | range] = {"out": n, "saved": n + 1}
+        if self.variadic:
+            positions[self.parameters[0]] = range(n_operands)
+            positions |= {name: n_operands + k for k, name in enumerate(self.parameters[1:])}
+            arguments = tuple(i for i in wanted if i < n_operands)
+            results = arguments
+        else:
+            positions |= {name: k for k, name in enumerate(self.parameters)}
+            differentiable = [self.parameters.index(name) for name in self.differentiable]
+            arguments = tuple(i for i in wanted if i in differentiable)
+            results = tuple(differentiable.index(i) for i in arguments)
+
+        if self.joint is None:
+            rules = [self.rules[self.parameters[i]] for i in arguments]
+        else:
+            rules = [self.joint] if arguments else []
+        values: dict[int, str] = {}  # position → name
+        shapes: dict[int, None] = {}
+        for rule in rules:
+            for name in rule_names(rule):
+                source = name.removesuffix("_shape") if name not in positions else name
+                at = positions[source]
+                for i in at if isinstance(at, range) else (at,):
+                    if name == source:
+                        values[i] = name
+                    else:
+                        shapes[i] = None
+
+        kept = list(values)
+        shaped = list(shapes)
+
+        def where(name: str) -> int | slice:
+            """Return where the value called ``name`` is among the saved ones."""
+            shape = name not in positions
+            at = positions[name.removesuffix("_shape") if shape else name]
+            start = at.start if isinstance(at, range) else at
+            k = len(kept) + shaped.index(start) if shape else kept.index(start)
+            return slice(k, k + len(at)) if isinstance(at, range) else k
+
+        plan = Plan(
+            arguments,
+            tuple(values),
+            tuple(values.values()),
+            tuple(shapes),
+            tuple((self.bind_wanted(rule, arguments), tuple(map(where, rule_names(rule)))) for rule in rules),
+            results,
+        )
+        self.plans[(n, *wanted)] = plan
+        return plan
+
+    def bind_wanted(self, rule: Rule, arguments: Sequence[int]) -> Rule:
+        """Tell a rule that asks which gradients are wanted."""
+        if "wanted" not in inspect.signature(rule).parameters:
+            return rule
+        return functools.partial(rule, wanted=frozenset(self.parameters[i] for i in arguments))
+
+    # --- backward: run the rules ----------------------------------------------------------------------------------
+
+    def pullback(self, node: Node, g: Array, useful: Collection[Parent] | None) -> Sequence[Any]:
+        """Return the gradient of each of ``node.parents``, or None where it leads to nothing useful."""
+        return self.run_rules(node, g, node.saved, useful)  # type: ignore[arg-type]
+
+    def run_rules(
+        self, node: Node, g: Array, values: list[Any], useful: Collection[Parent] | None
+    ) -> Sequence[Any]:
+        """Call the rules of ``node`` with the saved ``values`` that they name."""
+        if self.joint is not None:
+            ((rule, where),) = node.plan.rules
+            gradients = rule(g, *[values[i] for i in where])
+            return [gradients[i] for i in node.plan.results]
+        return [
+            rule(g, *[values[i] for i in where]) if useful is None or parent in useful else None
+            for parent, (rule, where) in zip(node.parents, node.plan.rules, strict=True)
+        ]
+
+    def pullback_as_tensors(self, node: Node, g: Array, useful: Collection[Parent] | None) -> Sequence[Any]:
+        """The same as :meth:`pullback`, recorded: saved arrays become Tensors at their old place in the graph."""
+        assert node.saved is not None
+        values = list(node.saved)
+        for k, (position, name) in enumerate(zip(node.plan.values, node.plan.names, strict=True)):
+            if name == "out":
+                values[k] = TensorBase.result_class(values[k], node, True)
+            elif position in node.plan.arguments:
+                values[k] = self.restore(node.parents[node.plan.arguments.index(position)], values[k])
+        if self.composed is not None and self.joint is not None:
+            return self.differentiate_composed(node, g, values)
+        return self.run_rules(node, g, values, useful)
+
+    def restore(self, parent: Parent, array: Array) -> Tensor:
+        """Return a Tensor of the saved ``array`` at the place in the graph that ``parent`` is."""
+        if isinstance(parent, Node):
+            return TensorBase.result_class(array, parent, True)
+        if parent._data is not array:
+            raise RuntimeError(
+                f"the gradient of {self.name} needs a leaf tensor whose .data has been replaced since; "
+                "replace it after the backward pass, or work on a copy"
+            )
+        return parent  # type: ignore[return-value]
+
+    def differentiate_composed(self, node: Node, g: Array, values: list[Any]) -> Sequence[Any]:
+        """Differentiate the composed form instead of running the rule, which need not be differentiable."""
+        assert self.composed is not None
+        named = dict(zip(node.plan.names, values, strict=True))
+        inputs = []
+        for i in node.plan.arguments:
+            # A node of its own for each input, so that the walk below stops there, whatever lies behind it.
+            named[self.parameters[i]] = entrance = registry["identity"](named[self.parameters[i]])
+            inputs.append(entrance._node)
+        with enable_grad():
+            out = self.composed(**{name: named[name] for name in self.parameters})
+        gradients = backward_pass([out._node], [g], create_graph=True, targets=inputs)
+        return [gradients.get(entrance) for entrance in inputs]
+
+
+def op(
+    *,
+    numpy: Any = (),
+    promote: str | None = None,
+    view: bool = False,
+    internal: bool = False,
+    composed: Callable[..., Any] | None = None,
+    **rules: Rule,
+) -> Callable[[Callable[P, Any]], Op[P]]:
+    """Declare an operation: decorate its forward function, and give one rule for each differentiable argument.
+
+    >>> import numpy as np
+    >>> import minigrad as mg
+    >>> @op(x=lambda g, x: g * 3 * x * x)
+    ... def cube(x):
+    ...     return x * x * x
+    >>> x = mg.tensor([1.0, 2.0], requires_grad=True)
+    >>> cube(x).backward(mg.tensor([1.0, 1.0]))
+    >>> x.grad
+    tensor([ 3., 12.])
+    >>> _ = registry.pop("cube")
+    """
+    functions = numpy if isinstance(numpy, tuple) else (numpy,)
+
+    def declare(forward: Callable[P, Any]) -> Op[P]:
+        return Op(
+            forward, rules, numpy=functions, promote=promote, view=view, internal=internal, composed=composed
+        )
+
+    return declare
+
+
+def kernel(
+    backward: Rule,
+    differentiable: Sequence[str],
+    *,
+    composed: Callable[..., Any] | None = None,
+    numpy: Any = (),
+    promote: str | None = None,
+    view: bool = False,
+) -> Callable[[Callable[P, Any]], Op[P]]:
+    """Declare an operation whose gradients share work: one ``backward`` returns them all, as a tuple.
+
+    ``composed`` is the same function in basic operations: the definition that the kernel is tested against, and
+    what is differentiated where a derivative is to be differentiated again.
+    """
+    functions = numpy if isinstance(numpy, tuple) else (numpy,)
+
+    def declare(forward: Callable[P, Any]) -> Op[P]:
+        return Op(
+            forward,
+            {},
+            joint=backward,
+            differentiable=differentiable,
+            composed=composed,
+            numpy=functions,
+            promote=promote,
+            view=view,
+        )
+
+    return declare
+
+
+def rule_names(rule: Rule) -> tuple[str, ...]:
+    """Return what a rule names besides the cotangent.
+
+    >>> rule_names(lambda g, y, x_shape: g)
+    ('y', 'x_shape')
+    """
+    return tuple(name for name in list(inspect.signature(rule).parameters)[1:] if name != "wanted")
+
+
+def name_rule(rule: Rule, operation: str, argument: str) -> Rule:
+    """Give a nameless rule the name that a traceback or a profile should show."""
+    if rule.__name__ == "<lambda>":
+        rule.__name__ = rule.__qualname__ = f"{operation}_gradient_of_{argument}"
+        rule.__code__ = rule.__code__.replace(co_name=rule.__name__)  # type: ignore[attr-defined]
+    return rule
+
+
+def shares_memory(view: np.ndarray[Any, Any], base: np.ndarray[Any, Any]) -> bool:
+    """Return whether ``view`` was made as a view of ``base``, not as a copy."""
+    return view is base or (view.base is not None and (view.base is base or view.base is base.base))

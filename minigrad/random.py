@@ -1,0 +1,189 @@
+"""Random numbers from a generator whose state can be seeded, saved and restored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from minigrad import dtypes
+from minigrad.tensor import Tensor, check_device, sizes
+
+
+class Generator:
+    """A source of random numbers, for ``generator=`` arguments; the functions here use a global one without it.
+
+    >>> from minigrad import Generator, rand
+    >>> g = Generator().manual_seed(0)
+    >>> state = g.get_state()
+    >>> first = rand(3, generator=g)
+    >>> g.set_state(state)
+    >>> bool((rand(3, generator=g) == first).all())
+    True
+    """
+
+    def __init__(self, device: Any = "cpu") -> None:
+        check_device(device)
+        self.numpy = np.random.Generator(np.random.PCG64())
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start anew from ``seed`` (any int; negative ones are taken modulo 2⁶⁴) and return the generator."""
+        self.numpy = np.random.Generator(np.random.PCG64(int(seed) % 2**64))
+        return self
+
+    def get_state(self) -> Tensor:
+        """Return the state, a uint8 vector, for :meth:`set_state`."""
+        text = json.dumps(self.numpy.bit_generator.state, sort_keys=True)
+        return Tensor(np.frombuffer(text.encode("utf-8"), dtype=np.uint8).copy())
+
+    def set_state(self, state: Tensor) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            ValueError: ``state`` is not what :meth:`get_state` returned.
+        """
+        try:
+            self.numpy.bit_generator.state = json.loads(state.numpy().tobytes().decode("utf-8"))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(
+                "this is no state of a random generator: pass what get_state() returned"
+            ) from error
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the global generator: the same program then draws the same numbers."""
+    return default_generator.manual_seed(seed)
+
+
+def get_rng_state() -> Tensor:
+    """Return the state of the global generator, a uint8 vector."""
+    return default_generator.get_state()
+
+
+def set_rng_state(state: Tensor) -> None:
+    """Have the global generator go on from ``state``."""
+    default_generator.set_state(state)
+
+
+def _make(array: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    check_device(device)
+    return Tensor(np.asarray(array, dtype)).requires_grad_(requires_grad)
+
+
+def _float_dtype(dtype: Any) -> Any:
+    chosen = np.dtype(dtype) if dtype is not None else dtypes.get_default_dtype()
+    if chosen.kind != "f":
+        raise RuntimeError(f"random numbers need a floating dtype, not {chosen}")
+    return chosen
+
+
+def rand(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Uniform numbers in [0, 1), of shape ``size``."""
+    chosen, shape = _float_dtype(dtype), sizes(size)
+    source = (generator or default_generator).numpy
+    native = chosen if chosen.itemsize >= 4 else dtypes.float32
+    return _make(source.random(shape, dtype=native), chosen, device, requires_grad)  # type: ignore[arg-type]
+
+
+def randn(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal numbers of mean 0 and variance 1, of shape ``size``."""
+    chosen, shape = _float_dtype(dtype), sizes(size)
+    source = (generator or default_generator).numpy
+    native = chosen if chosen.itemsize >= 4 else dtypes.float32
+    return _make(source.standard_normal(shape, dtype=native), chosen, device, requires_grad)  # type: ignore[arg-type]
+
+
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    """Normal numbers of the given mean and standard deviation: numbers with a ``size``, or tensors."""
+    if size is None:
+        size = np.broadcast_shapes(np.shape(mean), np.shape(std))
+    return randn(size, generator=generator, dtype=dtype) * std + mean
+
+
+def randint(
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+) -> Tensor:
+    """Integers from ``low`` (0 if left out) up to but not including ``high``: ``randint(10, (2, 3))``.
+
+    Raises:
+        ValueError: the range is empty.
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    if not low < high:
+        raise ValueError(f"randint() needs low < high, not {low} and {high}")
+    source = (generator or default_generator).numpy
+    return _make(source.integers(low, high, sizes((size,))), dtype or dtypes.int64, device, False)
+
+
+def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
+    """The integers below ``n`` in random order."""
+    source = (generator or default_generator).numpy
+    return _make(source.permutation(n), dtype or dtypes.int64, device, False)
+
+
+def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """1 with probability ``p``, else 0, for each element of ``p`` and in its dtype."""
+    drawn = rand(p.shape, generator=generator, dtype=dtypes.float64)
+    return (drawn < p.detach()).to(p.dtype)
+
+
+def multinomial(
+    probs: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Draw indices with probabilities proportional to each row of ``probs``: (V,) or (n, V) → (…, num_samples).
+
+    Without ``replacement`` an index is drawn once only: the Gumbel trick takes the largest ln p − ln(−ln u),
+    which orders indices as repeated drawing would.  Samples are int64 and carry no gradient.
+
+    Raises:
+        RuntimeError: a probability is negative or not finite, a row sums to 0, or too few are above 0.
+    """
+    weights = np.asarray(probs.detach()).astype(np.float64)
+    if weights.ndim not in (1, 2) or num_samples < 1:
+        raise RuntimeError(
+            f"multinomial() needs (V,) or (n, V) and num_samples > 0, not {probs.shape} and {num_samples}"
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(-1) > 0).all()):
+        raise RuntimeError("multinomial() needs finite probabilities of at least 0, not all 0 in a row")
+    source = (generator or default_generator).numpy
+    if replacement or num_samples == 1:
+        # Invert the distribution function: the first index at which it exceeds a uniform number.
+        cumulative = np.cumsum(weights, axis=-1)
+        drawn = source.random((*weights.shape[:-1], num_samples)) * cumulative[..., -1:]
+        chosen = (cumulative[..., None, :] <= drawn[..., None]).sum(-1)
+        return Tensor(chosen.astype(np.int64))
+    if num_samples > (weights > 0).sum(-1).min():
+        raise RuntimeError(f"multinomial() can't draw {num_samples} different indices: fewer have p > 0")
+    with np.errstate(divide="ignore"):
+        keys = np.log(weights) - np.log(-np.log(source.random(weights.shape)))
+    return Tensor(np.argsort(-keys, axis=-1, kind="stable")[..., :num_samples].astype(np.int64))

@@ -1,0 +1,1 @@
+"""The derivative rules, by topic: every differentiable basic operation, as mathematics writes it."""

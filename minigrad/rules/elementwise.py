@@ -1,0 +1,378 @@
+"""Elementwise operations and their rules.
+
+``g`` is the gradient of the final result with respect to the output, ``out`` the output, ``x`` and ``y`` the
+operands.  Operands broadcast as in NumPy; the engine sums each gradient back to its operand's shape.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from minigrad import special
+from minigrad.graph import Array
+from minigrad.op import Op, op
+
+quietly = np.errstate(all="ignore")  # infinities and NaN are values here, as in PyTorch, not warnings
+
+# --- arithmetic ---------------------------------------------------------------------------------------------------
+
+
+@op(numpy=np.add, promote="common", x=lambda g: g, y=lambda g: g)
+def add(x: Array, y: Array) -> Array:
+    """x + y, elementwise with broadcasting."""
+    return np.add(x, y)
+
+
+@op(numpy=np.subtract, promote="common", x=lambda g: g, y=lambda g: -g)
+def sub(x: Array, y: Array) -> Array:
+    """x − y, elementwise with broadcasting."""
+    return np.subtract(x, y)
+
+
+@op(numpy=np.multiply, promote="common", x=lambda g, y: g * y, y=lambda g, x: g * x)
+def mul(x: Array, y: Array) -> Array:
+    """x · y, elementwise with broadcasting."""
+    return np.multiply(x, y)
+
+
+@op(numpy=np.divide, promote="float", x=lambda g, y: g / y, y=lambda g, y, out: -g * out / y)
+@quietly
+def div(x: Array, y: Array) -> Array:
+    """x / y, elementwise with broadcasting; integers become floats of the default dtype."""
+    return np.divide(x, y)
+
+
+@op(numpy=np.negative, x=lambda g: -g)
+def neg(x: Array) -> Array:
+    """−x, elementwise."""
+    return np.negative(x)
+
+
+def pow_gradient_of_x(g: Array, x: Array, y: Array) -> Array:
+    """d/dx xʸ = y xʸ⁻¹, and 0 where y = 0, also at x = 0."""
+    if isinstance(y, int | float):
+        return g * (y * x ** (y - 1)) if y != 0 else g * 0
+    return g * np.where(y == 0, 0, y * x ** np.where(y == 0, 1, y - 1))
+
+
+def pow_gradient_of_y(g: Array, x: Array, y: Array, out: Array) -> Array:
+    """d/dy xʸ = xʸ ln x, and 0 at x = 0 where y ≥ 0."""
+    flat = np.logical_and(x == 0, y >= 0)
+    return g * np.where(flat, 0, out * np.log(np.where(flat, 1, x)))
+
+
+@op(numpy=(np.power, np.float_power), promote="common", x=pow_gradient_of_x, y=pow_gradient_of_y)
+@quietly
+def pow(x: Array, y: Array) -> Array:
+    """xʸ, elementwise with broadcasting.
+
+    The derivative in x is 0 where y = 0; a constant y never needs ln x, so negative bases are fine.
+    """
+    return x**y
+
+
+@op(numpy=np.square, x=lambda g, x: g * (2 * x))
+def square(x: Array) -> Array:
+    """x², elementwise."""
+    return np.square(x)
+
+
+@op(numpy=np.reciprocal, promote="float", x=lambda g, out: -g * out * out)
+@quietly
+def reciprocal(x: Array) -> Array:
+    """1 / x, elementwise."""
+    return np.reciprocal(x)
+
+
+# --- exponentials, logarithms, roots ------------------------------------------------------------------------------
+
+
+@op(numpy=np.exp, promote="float", x=lambda g, out: g * out)
+@quietly
+def exp(x: Array) -> Array:
+    """eˣ, elementwise."""
+    return np.exp(x)
+
+
+@op(numpy=np.expm1, promote="float", x=lambda g, out: g * (out + 1))
+@quietly
+def expm1(x: Array) -> Array:
+    """eˣ − 1, elementwise; exact for small x."""
+    return np.expm1(x)
+
+
+@op(numpy=np.log, promote="float", x=lambda g, x: g / x)
+@quietly
+def log(x: Array) -> Array:
+    """Natural logarithm, elementwise: −inf at 0, NaN below."""
+    return np.log(x)
+
+
+@op(numpy=np.log2, promote="float", x=lambda g, x: g / (x * math.log(2)))
+@quietly
+def log2(x: Array) -> Array:
+    """Logarithm to base 2, elementwise."""
+    return np.log2(x)
+
+
+@op(numpy=np.log1p, promote="float", x=lambda g, x: g / (1 + x))
+@quietly
+def log1p(x: Array) -> Array:
+    """ln(1 + x), elementwise; exact for small x."""
+    return np.log1p(x)
+
+
+@op(numpy=np.sqrt, promote="float", x=lambda g, out: g / (2 * out))
+@quietly
+def sqrt(x: Array) -> Array:
+    """√x, elementwise; the derivative at 0 is inf."""
+    return np.sqrt(x)
+
+
+@op(promote="float", x=lambda g, x, out: -0.5 * g * out / x)
+@quietly
+def rsqrt(x: Array) -> Array:
+    """1 / √x, elementwise."""
+    return 1 / np.sqrt(x)
+
+
+# --- trigonometric and hyperbolic ---------------------------------------------------------------------------------
+
+
+@op(numpy=np.sin, promote="float", x=lambda g, x: g * np.cos(x))
+def sin(x: Array) -> Array:
+    """Sine of x in radians, elementwise."""
+    return np.sin(x)
+
+
+@op(numpy=np.cos, promote="float", x=lambda g, x: -g * np.sin(x))
+def cos(x: Array) -> Array:
+    """Cosine of x in radians, elementwise."""
+    return np.cos(x)
+
+
+@op(numpy=np.tanh, promote="float", x=lambda g, out: g * (1 - out * out))
+def tanh(x: Array) -> Array:
+    """Hyperbolic tangent, elementwise."""
+    return np.tanh(x)
+
+
+# --- activations --------------------------------------------------------------------------------------------------
+
+
+@op(promote="float", x=lambda g, out: g * (out * (1 - out)))
+@quietly
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + e⁻ˣ), elementwise."""
+    return 1 / (1 + np.exp(-x))
+
+
+@op(x=lambda g, out: g * (out > 0))
+def relu(x: Array) -> Array:
+    """max(x, 0), elementwise; the derivative at 0 is 0."""
+    return np.maximum(x, 0)
+
+
+@op(promote="float", x=lambda g, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)))
+def erf(x: Array) -> Array:
+    """The error function 2/√π ∫₀ˣ e^(−t²) dt, elementwise."""
+    return special.erf(x)
+
+
+# --- piecewise ----------------------------------------------------------------------------------------------------
+
+
+@op(numpy=(np.absolute, np.fabs), x=lambda g, x: g * np.sign(x))
+def abs(x: Array) -> Array:
+    """|x|, elementwise; the derivative at 0 is 0."""
+    return np.absolute(x)
+
+
+def _share(g: Array, wins: Array, ties: Array) -> Array:
+    """Return g where the operand wins, half of it at a tie, 0 where it loses."""
+    return g * np.where(ties, 0.5, wins).astype(g.dtype)
+
+
+@op(
+    numpy=np.maximum,
+    promote="common",
+    x=lambda g, x, y: _share(g, x > y, x == y),
+    y=lambda g, x, y: _share(g, y > x, x == y),
+)
+def maximum(x: Array, y: Array) -> Array:
+    """The larger of x and y, elementwise with broadcasting; at a tie each receives half the gradient."""
+    return np.maximum(x, y)
+
+
+@op(
+    numpy=np.minimum,
+    promote="common",
+    x=lambda g, x, y: _share(g, x < y, x == y),
+    y=lambda g, x, y: _share(g, y < x, x == y),
+)
+def minimum(x: Array, y: Array) -> Array:
+    """The smaller of x and y, elementwise with broadcasting; at a tie each receives half the gradient."""
+    return np.minimum(x, y)
+
+
+def _inside(x: Array, min: Array, max: Array) -> Array:
+    """Return where x lies within the bounds, both included."""
+    above = True if min is None else x >= min
+    below = True if max is None else x <= max
+    return np.logical_and(above, below)
+
+
+@op(
+    numpy=np.clip,
+    promote="common",
+    x=lambda g, x, min, max: g * _inside(x, min, max),
+    min=lambda g, x, min, max: g * (np.logical_and(x < min, True if max is None else min <= max)),
+    max=lambda g, x, min, max: g * (x > max if min is None else np.logical_or(x > max, min > max)),
+)
+def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
+    """x limited to [min, max], elementwise; a bound may be a number, a tensor, or None.
+
+    The derivative in x is 1 inside and at a bound, 0 outside.
+
+    Raises:
+        ValueError: neither bound is given.
+    """
+    if min is None and max is None:
+        raise ValueError("at least one of min and max must be given")
+    if min is not None:
+        x = np.maximum(x, min)
+    return x if max is None else np.minimum(x, max)
+
+
+@op(
+    promote="common",
+    x=lambda g, condition: np.where(condition, g, 0),
+    y=lambda g, condition: np.where(condition, 0, g),
+)
+def _where(condition: Array, x: Array, y: Array) -> Array:
+    return np.where(condition, x, y)
+
+
+def where(condition: Array, x: Any = None, y: Any = None) -> Any:
+    """x where ``condition`` is true, else y, elementwise with broadcasting.
+
+    A trap worth knowing: ``where(x > 0, sqrt(x), 0)`` has a NaN gradient at x = 0, because 0 · inf reaches x
+    through the branch not taken.  Make the branch itself safe: ``sqrt(where(x > 0, x, 1))``.
+
+    With the condition alone: the indices of its true elements, a tuple with one tensor for each dimension.
+    """
+    if x is None and y is None:
+        return condition.nonzero(as_tuple=True)
+    return _where(condition, x, y)
+
+
+@op(
+    promote="common",
+    x=lambda g, mask: np.where(mask, 0, g),
+    value=lambda g, mask: np.where(mask, g, 0),
+)
+def masked_fill(x: Array, mask: Array, value: Array) -> Array:
+    """x with ``value`` (a number or 0-d tensor) where the boolean ``mask`` is true; the mask broadcasts to x.
+
+    Raises:
+        ValueError: ``mask`` is not boolean.
+    """
+    if mask.dtype != np.bool_:
+        raise ValueError(
+            f"masked_fill needs a boolean mask, not {mask.dtype}; write mask == 0, or mask.bool()"
+        )
+    return np.where(mask, np.asarray(value, x.dtype), x)
+
+
+# --- without a derivative -----------------------------------------------------------------------------------------
+
+
+def _elementwise(function: np.ufunc, name: str, meaning: str) -> Op[...]:
+    """Declare an operation that is flat almost everywhere, or not a number: no rule, nothing recorded."""
+
+    def one(x: Array) -> Array:
+        return function(x)
+
+    def two(x: Array, y: Array) -> Array:
+        return function(x, y)
+
+    chosen = one if function.nin == 1 else two
+    chosen.__name__ = chosen.__qualname__ = name
+    chosen.__doc__ = f"{meaning}, elementwise; no gradient."
+    return Op(chosen, {}, numpy=(function,), promote="common" if function.nin == 2 else None)
+
+
+eq = _elementwise(np.equal, "eq", "x = y")
+ne = _elementwise(np.not_equal, "ne", "x ≠ y")
+lt = _elementwise(np.less, "lt", "x < y")
+le = _elementwise(np.less_equal, "le", "x ≤ y")
+gt = _elementwise(np.greater, "gt", "x > y")
+ge = _elementwise(np.greater_equal, "ge", "x ≥ y")
+logical_and = _elementwise(np.logical_and, "logical_and", "x and y")
+logical_or = _elementwise(np.logical_or, "logical_or", "x or y")
+logical_xor = _elementwise(np.logical_xor, "logical_xor", "either x or y, not both")
+logical_not = _elementwise(np.logical_not, "logical_not", "not x")
+bitwise_and = _elementwise(np.bitwise_and, "bitwise_and", "x & y, of integers or booleans")
+bitwise_or = _elementwise(np.bitwise_or, "bitwise_or", "x | y, of integers or booleans")
+bitwise_xor = _elementwise(np.bitwise_xor, "bitwise_xor", "x ^ y, of integers or booleans")
+bitwise_not = _elementwise(np.invert, "bitwise_not", "~x, of integers or booleans")
+floor_divide = _elementwise(np.floor_divide, "floor_divide", "x / y rounded down")
+isfinite = _elementwise(np.isfinite, "isfinite", "Whether x is neither infinite nor NaN")
+isinf = _elementwise(np.isinf, "isinf", "Whether x is infinite")
+isnan = _elementwise(np.isnan, "isnan", "Whether x is NaN")
+
+
+# Flat almost everywhere, and so of gradient 0 rather than of none (as in PyTorch).
+
+
+@op(numpy=np.sign, x=lambda g: g * 0)
+def sign(x: Array) -> Array:
+    """−1, 0 or 1, elementwise; the gradient is 0."""
+    return np.sign(x)
+
+
+@op(numpy=np.floor, x=lambda g: g * 0)
+def floor(x: Array) -> Array:
+    """The largest integer not above x, elementwise; the gradient is 0."""
+    return np.floor(x)
+
+
+@op(numpy=np.ceil, x=lambda g: g * 0)
+def ceil(x: Array) -> Array:
+    """The smallest integer not below x, elementwise; the gradient is 0."""
+    return np.ceil(x)
+
+
+@op(numpy=np.rint, x=lambda g: g * 0)
+def round(x: Array) -> Array:
+    """The nearest integer, elementwise, halves to the even one; the gradient is 0."""
+    return np.rint(x)
+
+
+@op(numpy=np.remainder, promote="common", x=lambda g: g, y=lambda g, x, y: -g * np.floor(x / y))
+@quietly
+def remainder(x: Array, y: Array) -> Array:
+    """x − y ⌊x / y⌋, elementwise: the remainder with the sign of y, as Python's ``%``."""
+    return np.remainder(x, y)
+
+
+@op(numpy=np.copy, x=lambda g: g)
+def clone(x: Array) -> Array:
+    """A copy of x, through which gradients flow."""
+    return np.copy(x)
+
+
+@op(view=True, x=lambda g: g)
+def identity(x: Array) -> Array:
+    """x itself under a node of its own: a place in the graph at which a walk can stop."""
+    return x
+
+
+def _cast(x: Array, dtype: np.dtype[Any]) -> Array:
+    return x.astype(dtype)
+
+
+cast = op(x=lambda g: g)(_cast)  # the engine brings g to the dtype of x

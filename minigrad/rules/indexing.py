@@ -1,0 +1,101 @@
+"""Selecting elements, and its rule: add each gradient up where its element came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.graph import Array
+from minigrad.op import op
+
+
+def is_basic(index: Any) -> bool:
+    """Return whether ``index`` holds only ints, slices, ``...`` and None, so that it names each element once."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(
+        part is None
+        or part is Ellipsis
+        or (isinstance(part, int | slice | np.integer) and not isinstance(part, bool))
+        for part in parts
+    )
+
+
+@op(internal=True, g=lambda gg, index: gg[index])
+def place(g: Array, index: Any, shape: tuple[int, ...]) -> Array:
+    """Zeros of ``shape`` with ``g`` added at ``index``; where an index repeats, its values add up."""
+    result = np.zeros(shape, g.dtype)
+    if is_basic(index):
+        result[index] = g
+    elif isinstance(index, np.ndarray) and index.dtype.kind in "iu" and result.size:
+        # Rows of a table: adding element by element at flat positions is several times faster than by rows.
+        width = result[0].size
+        flat = (index.reshape(-1, 1) % len(result)) * width + np.arange(width)
+        np.add.at(result.reshape(-1), flat.reshape(-1), np.reshape(g, -1))
+    else:
+        np.add.at(result, index, g)
+    return result
+
+
+@op(x=lambda g, index: g * _without(g, index), value=lambda g, index: g[index])
+def _set(x: Array, value: Array, index: Any) -> Array:
+    """x with ``value`` written at ``index``: what x[index] = value records."""
+    out = np.copy(x)
+    out[index] = value
+    return out
+
+
+def _without(g: Array, index: Any) -> np.ndarray[Any, Any]:
+    """Return ones of the shape of g, with zeros at ``index``: what was overwritten has no influence."""
+    mask = np.ones(g.shape, g.dtype)
+    mask[index] = 0
+    return mask
+
+
+@op(view=True, x=lambda g, index, x_shape: place(g, index, x_shape))
+def getitem(x: Array, index: Any) -> Array:
+    """x[index], with NumPy's indexing: ints, slices, ``...``, None, boolean masks and arrays of indices.
+
+    Ints and slices give a view, masks and arrays of indices a copy.  Indices may repeat: their gradients add up.
+    """
+    out = x[index]
+    if not isinstance(out, np.ndarray):  # a single element: NumPy copies it, the trailing ... makes a view
+        out = x[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+    return out
+
+
+def along(shape: tuple[int, ...], dim: int, index: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """Return the full index for picking ``index`` along ``dim`` and every other dimension in place."""
+    if not -max(len(shape), 1) <= dim < max(len(shape), 1):
+        raise np.exceptions.AxisError(dim, len(shape))
+    if index.ndim != len(shape):
+        raise RuntimeError(
+            f"an index of {index.ndim} dimensions doesn't fit a tensor of {len(shape)} dimensions"
+        )
+    if not shape:
+        return ()
+    grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    grid[dim] = index
+    return tuple(grid)
+
+
+def gather(x: Any, dim: int, index: Any) -> Any:
+    """Pick elements along ``dim``: for dim 0 of three, result[i, j, k] = x[index[i, j, k], j, k].
+
+    Raises:
+        RuntimeError: ``index`` has another number of dimensions than x.
+        IndexError: an index is out of range.
+    """
+    return getitem(x, along(x.shape, dim, np.asarray(index.detach())))
+
+
+def index_select(x: Any, dim: int, index: Any) -> Any:
+    """The slices of x along ``dim`` at the positions in the vector ``index``, in its order."""
+    return getitem(x, (slice(None),) * (dim % x.ndim) + (np.asarray(index.detach()),))
+
+
+def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
+    """x with ``src`` added along ``dim``: for dim 0 of three, result[index[i, j, k], j, k] += src[i, j, k]."""
+    rows = np.asarray(index.detach())
+    part = src if src.shape == rows.shape else getitem(src, tuple(slice(n) for n in rows.shape))
+    return x + place(part, along(x.shape, dim, rows), x.shape)

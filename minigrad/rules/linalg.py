@@ -1,0 +1,164 @@
+"""Products of matrices and their rules."""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad.graph import Array
+from minigrad.op import kernel, op
+
+
+def _matmul_gradient_of_x(g: Array, x_shape: tuple[int, ...], y: Array) -> Array:
+    """∂(x y)/∂x applied to g: g yᵀ.  A vector y stands for a column, a vector x for a row."""
+    if y.ndim == 1:
+        return np.expand_dims(g, -1) * y
+    if len(x_shape) == 1:
+        return np.squeeze(y @ np.expand_dims(g, -1), -1)
+    return g @ y.mT
+
+
+def _matmul_gradient_of_y(g: Array, x: Array, y_shape: tuple[int, ...]) -> Array:
+    """∂(x y)/∂y applied to g: xᵀ g."""
+    if x.ndim == 1:
+        return np.expand_dims(x, -1) * (np.expand_dims(g, -2) if len(y_shape) > 1 else g)
+    if len(y_shape) == 1:
+        return np.squeeze(x.mT @ np.expand_dims(g, -1), -1)
+    if len(y_shape) == 2 and x.ndim > 2:
+        # One weight for a batch of rows: one large product instead of many small ones and their sum.
+        return np.reshape(x, (-1, x.shape[-1])).mT @ np.reshape(g, (-1, g.shape[-1]))
+    return x.mT @ g
+
+
+@op(numpy=np.matmul, promote="common", x=_matmul_gradient_of_x, y=_matmul_gradient_of_y)
+def matmul(x: Array, y: Array) -> Array:
+    """x @ y: the matrix product of the last two dimensions; the others broadcast.  (…, n, k) @ (…, k, m).
+
+    A one-dimensional x counts as a row and a one-dimensional y as a column, and that dimension is dropped.
+    """
+    return np.matmul(x, y)
+
+
+def bmm(x: Any, y: Any) -> Any:
+    """The matrix products of two batches: (b, n, k) and (b, k, m) to (b, n, m).
+
+    Raises:
+        ValueError: the shapes are not of that form.
+    """
+    if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0] or x.shape[2] != y.shape[1]:
+        raise ValueError(f"bmm() needs shapes (b, n, k) and (b, k, m), not {x.shape} and {y.shape}")
+    return matmul(x, y)
+
+
+def outer(x: Any, y: Any) -> Any:
+    """The outer product of two vectors: (n,) and (m,) to (n, m)."""
+    return x.unsqueeze(-1) * y
+
+
+def dot(x: Any, y: Any) -> Any:
+    """The inner product of two vectors, a 0-d tensor.
+
+    Raises:
+        ValueError: an operand is no vector.
+    """
+    if x.ndim != 1 or y.ndim != 1:
+        raise ValueError(f"dot() needs two vectors, not shapes {x.shape} and {y.shape}")
+    return matmul(x, y)
+
+
+# --- einsum -------------------------------------------------------------------------------------------------------
+
+
+def parse_einsum(equation: str, ndims: Sequence[int]) -> tuple[list[str], str]:
+    """Return one label for each dimension of each operand, and of the output, with ``...`` spelled out.
+
+    >>> parse_einsum("...ij,jk", [3, 2])
+    (['Zij', 'jk'], 'Zik')
+
+    Raises:
+        ValueError: the equation doesn't fit the operands.
+    """
+    left, arrow, output = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ndims):
+        raise ValueError(f"'{equation}' names {len(terms)} operands, but {len(ndims)} were given")
+    free = [letter for letter in reversed(string.ascii_letters) if letter not in equation]
+    widest = 0
+    labels = []
+    for term, ndim in zip(terms, ndims, strict=True):
+        named = term.replace("...", "")
+        hidden = ndim - len(named)
+        if hidden < 0 or ("..." not in term and hidden > 0):
+            raise ValueError(f"'{term}' of '{equation}' doesn't fit an operand of {ndim} dimensions")
+        widest = max(widest, hidden)
+        labels.append(term.replace("...", "".join(reversed(free[:hidden]))))
+    ellipsis = "".join(reversed(free[:widest]))
+    if not arrow:  # the labels that occur once, in alphabetical order, after the dimensions of the ellipsis
+        counts = Counter(left.replace(".", "").replace(",", ""))
+        output = "..." * ("..." in left) + "".join(sorted(label for label, n in counts.items() if n == 1))
+    return labels, output.replace("...", ellipsis)
+
+
+def _einsum_backward(
+    g: Array, operands: Sequence[Array], operands_shape: Sequence[tuple[int, ...]], equation: str
+) -> list[Array]:
+    """The gradient of an operand is an einsum too: of g and the other operands, with that operand's labels.
+
+    Two cases need a helping factor.  A label that only this operand has was summed over, so the gradient is the
+    same along it: a factor of ones.  A label that this operand has twice picked its diagonal, so the gradient is
+    zero off it: an identity matrix.
+    """
+    labels, output = parse_einsum(equation, [len(shape) for shape in operands_shape])
+    gradients = []
+    for i, (own, shape) in enumerate(zip(labels, operands_shape, strict=True)):
+        terms, factors = [output], [g]
+        for j, operand in enumerate(operands):
+            if j != i:
+                terms.append(labels[j])
+                factors.append(operand)
+        free = [letter for letter in string.ascii_letters if letter not in "".join([output, *labels])]
+        known = set("".join(terms))
+        result = ""
+        for label, n in zip(own, shape, strict=True):
+            if label in result:
+                twin = free.pop()
+                terms.append(label + twin)
+                factors.append(np.eye(n, dtype=g.dtype))
+                result += twin
+            else:
+                if label not in known:
+                    terms.append(label)
+                    factors.append(np.ones(n, dtype=g.dtype))
+                result += label
+        gradients.append(np.einsum(f"{','.join(terms)}->{result}", *factors, optimize=True))
+    return gradients
+
+
+@kernel(_einsum_backward, ["operands"], promote="common")
+def _einsum(*operands: Array, equation: str) -> Array:
+    labels, output = parse_einsum(equation, [operand.ndim for operand in operands])
+    result: Array = np.einsum(f"{','.join(labels)}->{output}", *operands, optimize=True)
+    return result if result.base is None else result.copy()  # of one operand, NumPy may return a view
+
+
+def einsum(equation: str, *operands: Any, optimize: Any = None) -> Any:
+    """Sums of products over named dimensions (Einstein's convention).
+
+    >>> import minigrad as mg
+    >>> x, y = mg.ones(2, 3), mg.ones(3, 4)
+    >>> mg.einsum("ij,jk->ik", x, y).shape
+    (2, 4)
+
+    A label in no output is summed over; one that an operand has twice picks its diagonal; ``...`` stands for
+    dimensions that broadcast.  ``optimize`` is accepted for NumPy's sake: the order of products is always chosen.
+
+    Raises:
+        RuntimeError: the equation doesn't fit the operands.
+    """
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    return _einsum(*operands, equation=equation)

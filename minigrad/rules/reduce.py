@@ -1,0 +1,205 @@
+"""Reductions over one dimension, several, or all, and their rules.
+
+``dim`` is an int, a tuple of ints, or None for all dimensions; ``keepdim`` keeps the reduced ones with size 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from minigrad.graph import Array
+from minigrad.op import op
+from minigrad.rules.elementwise import quietly
+
+
+def normalize(dim: Any, ndim: int) -> tuple[int, ...]:
+    """Return the dimensions that ``dim`` means, each counted from the front.
+
+    >>> normalize(-1, 3), normalize(None, 2), normalize([0, -1], 3)
+    ((2,), (0, 1), (0, 2))
+    """
+    if dim is None:
+        return tuple(range(ndim))
+    dims = (dim,) if isinstance(dim, int | np.integer) else tuple(dim)
+    for d in dims:
+        if not -ndim <= d < max(ndim, 1):
+            raise np.exceptions.AxisError(int(d), ndim)
+    return tuple(int(d) % ndim for d in dims) if ndim else ()
+
+
+def axes(dim: Any) -> Any:
+    """Return ``dim`` as NumPy takes it: None, an int or a tuple."""
+    return tuple(dim) if isinstance(dim, list) else dim
+
+
+def count(shape: tuple[int, ...], dim: Any) -> int:
+    """Return how many elements each result of a reduction over ``dim`` is made from."""
+    return math.prod(shape[d] for d in normalize(dim, len(shape)))
+
+
+def keep(reduced: Array, shape: tuple[int, ...], dim: Any) -> Array:
+    """Reshape a result reduced over ``dim`` so that it broadcasts against the original ``shape``."""
+    dims = normalize(dim, len(shape))
+    return np.reshape(reduced, tuple(1 if d in dims else n for d, n in enumerate(shape)))
+
+
+def spread(g: Array, shape: tuple[int, ...], dim: Any) -> Array:
+    """Copy a reduced gradient to every element that was reduced."""
+    return np.broadcast_to(keep(g, shape, dim), shape)
+
+
+@op(numpy=np.sum, x=lambda g, x_shape, dim: spread(g, x_shape, dim))
+def sum(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
+    """Sum over ``dim``; of integers and booleans in int64.  ``dtype`` casts the elements first."""
+    return np.add.reduce(x, axis=axes(dim), keepdims=keepdim, dtype=dtype)
+
+
+@op(numpy=np.mean, promote="float", x=lambda g, x_shape, dim: spread(g, x_shape, dim) / count(x_shape, dim))
+@quietly
+def mean(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """Arithmetic mean over ``dim``; of no elements NaN."""
+    return np.add.reduce(x, axis=axes(dim), keepdims=keepdim) / np.asarray(count(x.shape, dim), x.dtype)
+
+
+def _centered(x: Array, dim: Any) -> Array:
+    """Return x minus its mean over ``dim``."""
+    return x - np.mean(x, axis=axes(dim), keepdims=True)
+
+
+def _freedom(x: Array, dim: Any, correction: float) -> Any:
+    """Return max(0, n − correction), the divisor of a variance, in the dtype of x (so that 0 divides quietly)."""
+    return np.asarray(max(0, count(x.shape, dim) - correction), x.dtype)[()]
+
+
+@op(
+    promote="float",
+    x=lambda g, x, dim, correction: (
+        keep(g, x.shape, dim) * (2 / _freedom(x, dim, correction)) * _centered(x, dim)
+    ),
+)
+@quietly
+def var(x: Array, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Array:
+    """Variance over ``dim``: Σ(x − mean)² / (n − correction).
+
+    ``correction=1`` (the default, as in PyTorch) is the unbiased estimate, ``correction=0`` NumPy's.
+    """
+    centered = _centered(x, dim)
+    return np.add.reduce(centered * centered, axis=axes(dim), keepdims=keepdim) / _freedom(x, dim, correction)
+
+
+def _std_gradient(g: Array, x: Array, out: Array, dim: Any, correction: float) -> Array:
+    """d std / dx = (x − mean) / ((n − correction) · std), and 0 where the deviation is 0."""
+    out, g = keep(out, x.shape, dim), keep(g, x.shape, dim)
+    scale = np.where(out == 0, 0, g / (np.where(out == 0, 1, out) * _freedom(x, dim, correction)))
+    return scale * _centered(x, dim)
+
+
+@op(promote="float", x=_std_gradient)
+@quietly
+def std(x: Array, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Array:
+    """Standard deviation over ``dim``, the root of :func:`var`; the gradient of a constant's is 0."""
+    return np.sqrt(var.forward(x, dim, correction, keepdim))
+
+
+def _share_among_ties(g: Array, x: Array, out: Array, dim: Any) -> Array:
+    """Give the gradient to the elements that equal the extreme value, in equal parts."""
+    ties = x == keep(out, x.shape, dim)
+    number = np.sum(ties, axis=axes(dim), keepdims=True)
+    return keep(g, x.shape, dim) * np.where(ties, 1 / np.maximum(number, 1), 0).astype(g.dtype)
+
+
+@op(numpy=(np.max, np.amax), x=_share_among_ties)
+def amax(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """The largest element over ``dim``; ties share the gradient evenly."""
+    return np.max(x, axis=axes(dim), keepdims=keepdim)
+
+
+@op(numpy=(np.min, np.amin), x=_share_among_ties)
+def amin(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """The smallest element over ``dim``; ties share the gradient evenly."""
+    return np.min(x, axis=axes(dim), keepdims=keepdim)
+
+
+def _softmax_below(x: Array, out: Array, dim: Any) -> Array:
+    """Return exp(x − logsumexp(x)): the softmax, and 0 where all of x is −∞."""
+    out = keep(out, x.shape, dim)
+    empty = np.logical_and(np.isinf(out), out < 0)
+    return np.where(empty, 0, np.exp(x - np.where(empty, 0, out)))
+
+
+@op(promote="float", x=lambda g, x, out, dim: keep(g, x.shape, dim) * _softmax_below(x, out, dim))
+@quietly
+def logsumexp(x: Array, dim: Any, keepdim: bool = False) -> Array:
+    """ln Σ eˣ over ``dim``, without overflow; −inf, with gradient 0, where every element is −inf."""
+    largest = np.max(x, axis=axes(dim), keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    total = np.add.reduce(np.exp(x - shift), axis=axes(dim), keepdims=True)
+    result = np.log(total) + shift
+    return result if keepdim else np.squeeze(result, axis=normalize(dim, x.ndim))
+
+
+def _norm_gradient(g: Array, x: Array, out: Array, dim: Any) -> Array:
+    """d‖x‖/dx = x / ‖x‖, and 0 at x = 0."""
+    out, g = keep(out, x.shape, dim), keep(g, x.shape, dim)
+    return x * np.where(out == 0, 0, g / np.where(out == 0, 1, out))
+
+
+@op(promote="float", x=_norm_gradient)
+def _euclidean_norm(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    return np.sqrt(np.add.reduce(x * x, axis=axes(dim), keepdims=keepdim))
+
+
+def norm(x: Any, p: float | str = 2, dim: Any = None, keepdim: bool = False) -> Any:
+    """The p-norm (Σ|x|ᵖ)^(1/p) over ``dim``; p = inf is the largest absolute value, "fro" is p = 2.
+
+    The gradient of the 2-norm at 0 is 0.
+
+    Raises:
+        ValueError: ``p`` is no number above 0.
+    """
+    if p in (2, "fro"):
+        return _euclidean_norm(x, dim, keepdim)
+    if isinstance(p, str) or not p > 0:
+        raise ValueError(f'norm() needs p > 0 or "fro", not {p!r}')
+    size = x.abs()
+    if p == math.inf:
+        return size.amax(dim, keepdim)
+    return size.sum(dim, keepdim) if p == 1 else size.pow(p).sum(dim, keepdim).pow(1 / p)
+
+
+def _cumulate_backward(g: Array, dim: int) -> Array:
+    """Sum from the end: each element counts in every later partial sum."""
+    return np.flip(np.cumsum(np.flip(g, dim), dim), dim)
+
+
+@op(numpy=np.cumsum, x=_cumulate_backward)
+def cumsum(x: Array, dim: int) -> Array:
+    """Partial sums along ``dim``."""
+    return np.cumsum(x, axis=dim)
+
+
+@op(numpy=np.all)
+def all(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """Whether every element over ``dim`` is true."""
+    return np.all(x, axis=axes(dim), keepdims=keepdim)
+
+
+@op(numpy=np.any)
+def any(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """Whether some element over ``dim`` is true."""
+    return np.any(x, axis=axes(dim), keepdims=keepdim)
+
+
+@op(numpy=np.argmax)
+def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The index of the largest element over ``dim`` (the first, at ties); None means of the flattened tensor."""
+    return np.argmax(x, axis=dim, keepdims=keepdim)
+
+
+@op(numpy=np.argmin)
+def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The index of the smallest element over ``dim`` (the first, at ties); None means of the flattened tensor."""
+    return np.argmin(x, axis=dim, keepdims=keepdim)
