@@ -10,6 +10,25 @@ from minigrad import dtypes
 from minigrad.random import rand, randn
 from minigrad.tensor import Tensor, as_array, check_device, sizes
 
+__all__ = [
+    "arange",
+    "as_tensor",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_numpy",
+    "full",
+    "full_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "rand_like",
+    "randn_like",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]
+
 
 def _infer(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """Return ``data`` as an array: an array keeps its dtype, Python floats take the default one.

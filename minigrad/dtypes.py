@@ -7,6 +7,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+__all__ = [
+    "double",
+    "float16",
+    "float32",
+    "float64",
+    "get_default_dtype",
+    "half",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "long",
+    "set_default_dtype",
+    "short",
+    "uint8",
+]
+
 DType: TypeAlias = "np.dtype[Any]"
 
 float16 = half = np.dtype(np.float16)
@@ -73,7 +90,9 @@ def result_dtype(operands: Iterable[Any]) -> DType:
     Arrays with dimensions decide; 0-d arrays and then Python scalars only count where they are of a higher
     category (float above int above bool).  So a float32 network times ``2.0`` or an int64 array is float32.
     """
-    dimensional, zero_dimensional, scalar = [], [], []
+    dimensional: list[DType] = []
+    zero_dimensional: list[DType] = []
+    scalar: list[DType] = []
     for operand in operands:
         if isinstance(operand, np.ndarray):
             (dimensional if operand.ndim else zero_dimensional).append(operand.dtype)

@@ -56,7 +56,7 @@ from minigrad.rules.elementwise import (
     tanh,
     where,
 )
-from minigrad.rules.indexing import gather, index_select, scatter_add
+from minigrad.rules.indexing import argsort, gather, index_select, scatter_add
 from minigrad.rules.linalg import bmm, dot, einsum, matmul, outer
 from minigrad.rules.reduce import (
     all,
@@ -89,7 +89,117 @@ from minigrad.rules.shape import (
     unbind,
     unsqueeze,
 )
-from minigrad.tensor import Tensor, as_array
+from minigrad.tensor import Tensor, ValuesAndIndices, as_array
+
+__all__ = [
+    "abs",
+    "add",
+    "all",
+    "allclose",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "argsort",
+    "bmm",
+    "cat",
+    "ceil",
+    "chunk",
+    "clamp",
+    "clip",
+    "clone",
+    "concat",
+    "concatenate",
+    "cos",
+    "cumsum",
+    "div",
+    "divide",
+    "dot",
+    "einsum",
+    "eq",
+    "equal",
+    "erf",
+    "exp",
+    "expm1",
+    "flatten",
+    "flip",
+    "floor",
+    "floor_divide",
+    "gather",
+    "ge",
+    "gt",
+    "index_select",
+    "is_tensor",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "le",
+    "log",
+    "log1p",
+    "log2",
+    "log_softmax",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsumexp",
+    "lt",
+    "masked_fill",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "mm",
+    "mul",
+    "multiply",
+    "mv",
+    "ne",
+    "neg",
+    "negative",
+    "nonzero",
+    "norm",
+    "numel",
+    "outer",
+    "permute",
+    "pow",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "reshape",
+    "roll",
+    "round",
+    "rsqrt",
+    "scatter_add",
+    "sigmoid",
+    "sign",
+    "sin",
+    "softmax",
+    "sort",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "std",
+    "sub",
+    "subtract",
+    "sum",
+    "swapaxes",
+    "swapdims",
+    "tanh",
+    "topk",
+    "transpose",
+    "tril",
+    "triu",
+    "true_divide",
+    "unbind",
+    "unsqueeze",
+    "var",
+    "where",
+]
 
 subtract, multiply, divide, true_divide, negative, clip = sub, mul, div, div, neg, clamp
 swapaxes = swapdims = transpose
@@ -115,6 +225,24 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, **aliases: Any) -
     Over all elements, ties share the gradient evenly; over one dimension it goes to the index returned.
     """
     return input.min(dim, keepdim, **aliases)
+
+
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """The elements in order along ``dim``, and the indices at which they stood; equal ones keep their order."""
+    return input.sort(dim, descending, stable)
+
+
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The ``k`` largest (or smallest) elements along ``dim``, in order, and the indices at which they stood.
+
+    >>> import minigrad as mg
+    >>> mg.topk(mg.tensor([1.0, 4.0, 2.0]), 2)
+    ValuesAndIndices(values=tensor([4., 2.]), indices=tensor([1, 2]))
+
+    Raises:
+        RuntimeError: there are fewer than ``k`` elements.
+    """
+    return input.topk(k, dim, largest, sorted)
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -146,10 +274,3 @@ def is_tensor(value: object) -> bool:
 def numel(input: Tensor) -> int:
     """The number of elements."""
     return input.numel()
-
-
-__all__ = [
-    name
-    for name in dir()
-    if not name.startswith("_") and name not in ("Any", "annotations", "as_array", "np")
-]

@@ -23,6 +23,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
+
 if TYPE_CHECKING:
     from minigrad.op import Op, Plan
 
@@ -123,12 +131,12 @@ class TensorBase:
 
     def __init__(
         self,
-        data: np.ndarray[Any, Any],
+        data: Array,
         node: Node | None = None,
         requires_grad: bool = False,
         version: list[int] | None = None,
     ) -> None:
-        self._data = data
+        self._data: np.ndarray[Any, np.dtype[Any]] = data
         self._node = node
         self._requires_grad = requires_grad
         # [how often the memory was written in place, whether it has views]: shared by a base and its views.
@@ -139,7 +147,7 @@ class TensorBase:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape, a tuple of ints."""
-        return self._data.shape
+        return self._data.shape  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -154,25 +162,53 @@ class Node:
     """One recorded operation: where its gradients go and what its rules need to compute them.
 
     ``parents`` are the inputs that want a gradient.  ``saved`` are the values that the rules name, and no other:
-    an addition saves nothing.  ``counters`` hold the version of each saved tensor, to notice a later write.
+    an addition saves nothing.  ``counters`` and ``versions`` tell of each saved value how often it has been
+    written in place, now and when it was saved.
     """
 
-    __slots__ = ("counters", "dtype", "hooks", "number", "op", "output", "parents", "plan", "saved", "shape")
+    __slots__ = (
+        "counters",
+        "dtype",
+        "hooks",
+        "number",
+        "op",
+        "output",
+        "parents",
+        "plan",
+        "saved",
+        "shape",
+        "versions",
+    )
 
     count: ClassVar[Iterable[int]] = itertools.count(1)
 
-    def __init__(self, op: Op, plan: Plan, parents: tuple[Parent, ...], saved: list[Any] | None) -> None:
+    def __init__(
+        self,
+        op: Op[...],
+        plan: Plan,
+        parents: list[Parent],
+        saved: list[Any] | None,
+        counters: list[list[int]],
+        versions: list[int],
+    ) -> None:
         self.number: int = next(Node.count)  # type: ignore[call-overload]
         self.op = op
         self.plan = plan
         self.parents = parents
         self.saved = saved  # None once it was freed
-        self.counters: list[tuple[list[int], int, str]] = []
+        self.counters = counters
+        self.versions = versions
         self.shape: Any = ()
         self.dtype: Any = None
         self.hooks: list[Callable[[Array], Array]] | None = None
         # Of an operation with several results, each has a small node of its own that says which one it is.
         self.output: int | None = None
+
+    def free(self) -> None:
+        """Let go of the saved values and of the parents: a backward pass is done with them."""
+        self.saved = None
+        self.parents = []
+        self.counters = []
 
     def __repr__(self) -> str:
         return f"<{self.op.name} node {self.number}>"
@@ -184,8 +220,9 @@ def check_versions(node: Node) -> None:
     Raises:
         RuntimeError: names the operation, the argument, its shape, both versions and the way out.
     """
-    for counter, version, name in node.counters:
-        if counter[0] != version:
+    for k, counter in enumerate(node.counters):
+        if counter[0] != node.versions[k]:
+            version, name = node.versions[k], node.plan.names[k]
             what = "result" if name == "out" else f"input '{name}'"
             raise RuntimeError(
                 f"the gradient of {node.op.name} needs its {what}, but that tensor was modified in place after "
@@ -308,9 +345,7 @@ def backward_pass(
                     )
                     deliver(parent, gradient, fresh)
             if not (retain_graph or create_graph):
-                node.saved = None
-                node.counters = []
-                node.parents = ()
+                node.free()
 
         for leaf in [parent for parent in pending if not isinstance(parent, Node)]:
             gradient = pending.pop(leaf)

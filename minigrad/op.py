@@ -52,6 +52,8 @@ FIRST_ARGUMENT = ("input", "a", "x1", "tensors")
 SECOND_ARGUMENT = ("other", "b", "x2", "exponent")
 PLAIN_TYPES = frozenset({float, int, bool, type(None), tuple, str})
 
+NEVER_WRITTEN = [0, 0]  # the version of what is no Tensor
+
 registry: dict[str, Op[...]] = {}
 """Every operation by name: the rule table of the documentation, and what the property tests draw from."""
 
@@ -71,6 +73,7 @@ class Plan(NamedTuple):
     rules: tuple[
         tuple[Rule, tuple[int | slice, ...]], ...
     ]  # and where a rule's values are among the saved ones
+    saves_out: bool
     results: tuple[int, ...]  # of a joint rule: which of its results belong to `arguments`
 
 
@@ -186,14 +189,10 @@ class Op(Generic[P]):
         if wanted and _recording.get():
             plan = self.plans.get((len(inputs), *wanted)) or self.make_plan(len(inputs), wanted)
             if plan.arguments:
-                parents = tuple([inputs[i]._node or inputs[i] for i in plan.arguments])
                 values += (out, saved)
-                kept = [values[i] for i in plan.values]
-                for i in plan.shapes:
-                    kept.append(values[i].shape)
-                node = Node(self, plan, parents, kept)
+                node = self.record(plan, inputs, values)
         if type(out) is tuple:
-            return self.several_results(first, out, node)  # type: ignore[return-value]
+            return self.several_results(first, out, node)  # type: ignore[no-any-return]
         if type(out) is not np.ndarray:
             out = np.asarray(out)  # NumPy makes scalars of 0-d results
 
@@ -201,19 +200,30 @@ class Op(Generic[P]):
         if self.view and shares_memory(out, first._data):
             version = first._version
             version[1] = 1
-        if node is None:
-            return first.result_class(out, None, False, version)  # type: ignore[no-any-return]
-        node.shape = out.shape
-        node.dtype = out.dtype
-        result = first.result_class(out, node, True, version)
-        if node.plan.values:
-            n = len(inputs)
-            node.counters = [
-                (tensor._version, tensor._version[0], name)
-                for i, name in zip(node.plan.values, node.plan.names, strict=True)
-                if isinstance(tensor := result if i == n else inputs[i] if i < n else None, TensorBase)
-            ]
+        result = first.result_class(out, node, node is not None, version)
+        if node is not None:
+            node.shape = out.shape
+            node.dtype = out.dtype
+            if node.plan.saves_out:
+                node.counters.append(result._version)
+                node.versions.append(result._version[0])
         return result  # type: ignore[no-any-return]
+
+    def record(self, plan: Plan, inputs: Sequence[Any], values: Sequence[Any]) -> Node:
+        """Make the node of a call: the parents that want a gradient, and the values that their rules name."""
+        # Plain loops: this runs for every recorded operation, and a comprehension costs a call.
+        parents, saved, counters, versions = [], [], [], []
+        for i in plan.arguments:
+            parents.append(inputs[i]._node or inputs[i])
+        for i in plan.values:
+            saved.append(values[i])
+            if i < len(inputs):
+                counter = inputs[i]._version if isinstance(inputs[i], TensorBase) else NEVER_WRITTEN
+                counters.append(counter)
+                versions.append(counter[0])
+        for i in plan.shapes:
+            saved.append(values[i].shape)
+        return Node(self, plan, parents, saved, counters, versions)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return all arguments in order: positional, by keyword (also PyTorch's and NumPy's), or by default.
@@ -290,7 +300,7 @@ class Op(Generic[P]):
         node.dtype = arrays[0].dtype
         results = []
         for k, array in enumerate(arrays):
-            picked = Node(self, node.plan, (node,), [])
+            picked = Node(self, node.plan, [node], [], [], [])
             picked.output, picked.shape, picked.dtype = k, array.shape, array.dtype
             results.append(first.result_class(array, picked, True, version))
         return tuple(results)
@@ -326,6 +336,7 @@ class Op(Generic[P]):
                     else:
                         shapes[i] = None
 
+        values = dict(sorted(values.items()))  # so that the output comes after all arguments
         kept = list(values)
         shaped = list(shapes)
 
@@ -343,6 +354,7 @@ class Op(Generic[P]):
             tuple(values.values()),
             tuple(shapes),
             tuple((self.bind_wanted(rule, arguments), tuple(map(where, rule_names(rule)))) for rule in rules),
+            n in values,
             results,
         )
         self.plans[(n, *wanted)] = plan
@@ -368,10 +380,15 @@ class Op(Generic[P]):
             ((rule, where),) = node.plan.rules
             gradients = rule(g, *[values[i] for i in where])
             return [gradients[i] for i in node.plan.results]
-        return [
-            rule(g, *[values[i] for i in where]) if useful is None or parent in useful else None
-            for parent, (rule, where) in zip(node.parents, node.plan.rules, strict=True)
-        ]
+        gradients = []
+        for parent, (rule, where) in zip(node.parents, node.plan.rules, strict=True):
+            if useful is not None and parent not in useful:
+                gradients.append(None)
+            elif len(where) == 1:
+                gradients.append(rule(g, values[where[0]]))
+            else:
+                gradients.append(rule(g, *[values[i] for i in where]))
+        return gradients
 
     def pullback_as_tensors(self, node: Node, g: Array, useful: Collection[Parent] | None) -> Sequence[Any]:
         """The same as :meth:`pullback`, recorded: saved arrays become Tensors at their old place in the graph."""
@@ -389,7 +406,7 @@ class Op(Generic[P]):
     def restore(self, parent: Parent, array: Array) -> Tensor:
         """Return a Tensor of the saved ``array`` at the place in the graph that ``parent`` is."""
         if isinstance(parent, Node):
-            return TensorBase.result_class(array, parent, True)
+            return TensorBase.result_class(array, parent, True)  # type: ignore[return-value]
         if parent._data is not array:
             raise RuntimeError(
                 f"the gradient of {self.name} needs a leaf tensor whose .data has been replaced since; "
@@ -401,7 +418,7 @@ class Op(Generic[P]):
         """Differentiate the composed form instead of running the rule, which need not be differentiable."""
         assert self.composed is not None
         named = dict(zip(node.plan.names, values, strict=True))
-        inputs = []
+        inputs: list[Any] = []
         for i in node.plan.arguments:
             # A node of its own for each input, so that the walk below stops there, whatever lies behind it.
             named[self.parameters[i]] = entrance = registry["identity"](named[self.parameters[i]])
@@ -488,7 +505,7 @@ def name_rule(rule: Rule, operation: str, argument: str) -> Rule:
     """Give a nameless rule the name that a traceback or a profile should show."""
     if rule.__name__ == "<lambda>":
         rule.__name__ = rule.__qualname__ = f"{operation}_gradient_of_{argument}"
-        rule.__code__ = rule.__code__.replace(co_name=rule.__name__)  # type: ignore[attr-defined]
+        rule.__code__ = rule.__code__.replace(co_name=rule.__name__)
     return rule
 
 

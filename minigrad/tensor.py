@@ -16,7 +16,7 @@ from minigrad.rules import elementwise, indexing, linalg, reduce, shape
 
 
 class ValuesAndIndices(NamedTuple):
-    """What ``max`` and ``min`` over one dimension return."""
+    """What ``max``, ``min``, ``sort`` and ``topk`` over one dimension return."""
 
     values: Tensor
     indices: Tensor
@@ -624,6 +624,16 @@ class Tensor(TensorBase):
     def dot(self, other: Tensor) -> Tensor:
         """Return the inner product of two vectors."""
         return linalg.dot(self, other)  # type: ignore[no-any-return]
+
+    argsort = indexing.argsort
+
+    def sort(self, dim: Any = -1, descending: Any = False, stable: Any = True) -> ValuesAndIndices:
+        """Return the elements in order along ``dim``, and where they stood: :func:`minigrad.sort`."""
+        return ValuesAndIndices(*indexing.sort(self, dim, descending, stable))
+
+    def topk(self, k: Any, dim: Any = -1, largest: Any = True, sorted: Any = True) -> ValuesAndIndices:
+        """Return the ``k`` largest or smallest elements, and where they stood: :func:`minigrad.topk`."""
+        return ValuesAndIndices(*indexing.topk(self, k, dim, largest, sorted))
 
     def gather(self, dim: Any, index: Tensor) -> Tensor:
         """Return elements picked along ``dim``: :func:`minigrad.gather`."""

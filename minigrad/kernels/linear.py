@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from minigrad.graph import Array
 from minigrad.op import kernel
 
 
-def column_sums(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def column_sums(x: Array) -> Array:
     """Return the sum over the rows of a matrix, as a product with ones: BLAS adds faster than NumPy's reduce."""
     return np.ones(len(x), x.dtype) @ x
 
@@ -26,13 +26,14 @@ def _linear_backward(
     g: Array, x: Array, weight: Array, bias: Array, wanted: Collection[str] = ()
 ) -> tuple[Array, ...]:
     """dx = g W, dW = gᵀ x, db = Σ g, with all leading dimensions as rows."""
-    rows = g.reshape(-1, g.shape[-1])
+    n = math.prod(g.shape[:-1])  # not −1, which is undefined where another size is 0
+    rows = g.reshape(n, g.shape[-1])
     dx = dweight = dbias = None
     if "x" in wanted:
         dx = np.empty(x.shape, np.result_type(g, weight))
-        np.matmul(rows, weight, out=dx.reshape(-1, x.shape[-1]))
+        np.matmul(rows, weight, out=dx.reshape(n, x.shape[-1]))
     if "weight" in wanted:
-        dweight = rows.T @ x.reshape(-1, x.shape[-1])
+        dweight = rows.T @ x.reshape(n, x.shape[-1])
     if "bias" in wanted:
         dbias = column_sums(rows)
     return dx, dweight, dbias
@@ -50,7 +51,8 @@ def linear(x: Array, weight: Array, bias: Array = None) -> Array:
             f"an input of shape {x.shape} doesn't fit a weight of shape {weight.shape} (out, in)"
         )
     out = np.empty((*x.shape[:-1], weight.shape[0]), np.result_type(x, weight))
-    np.matmul(x.reshape(-1, x.shape[-1]), weight.T, out=out.reshape(-1, weight.shape[0]))
+    n = math.prod(x.shape[:-1])
+    np.matmul(x.reshape(n, x.shape[-1]), weight.T, out=out.reshape(n, weight.shape[0]))
     if bias is not None:
         out += bias
     return out

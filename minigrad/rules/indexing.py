@@ -30,7 +30,7 @@ def place(g: Array, index: Any, shape: tuple[int, ...]) -> Array:
     elif isinstance(index, np.ndarray) and index.dtype.kind in "iu" and result.size:
         # Rows of a table: adding element by element at flat positions is several times faster than by rows.
         width = result[0].size
-        flat = (index.reshape(-1, 1) % len(result)) * width + np.arange(width)
+        flat = (index.reshape(-1, 1).astype(np.intp) % len(result)) * width + np.arange(width)
         np.add.at(result.reshape(-1), flat.reshape(-1), np.reshape(g, -1))
     else:
         np.add.at(result, index, g)
@@ -99,3 +99,38 @@ def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
     rows = np.asarray(index.detach())
     part = src if src.shape == rows.shape else getitem(src, tuple(slice(n) for n in rows.shape))
     return x + place(part, along(x.shape, dim, rows), x.shape)
+
+
+# --- sorting ------------------------------------------------------------------------------------------------------
+
+
+@op(numpy=np.argsort)
+def argsort(x: Array, dim: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The indices that sort x along ``dim``; equal elements keep their order, also where ``descending``."""
+    if not descending:
+        return np.argsort(x, axis=dim, kind="stable")
+    # Sorting the reversed elements and reversing the result keeps equal elements in their order.
+    reverse = np.flip(np.argsort(np.flip(x, dim), axis=dim, kind="stable"), dim)
+    return x.shape[dim] - 1 - reverse if x.ndim else reverse
+
+
+def sort(x: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """The elements in order along ``dim``, and the indices at which they stood.  Stable, always."""
+    indices = argsort(x, dim, descending)
+    return gather(x, dim, indices), indices
+
+
+def topk(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The ``k`` largest (or smallest) elements along ``dim`` in order, and the indices at which they stood.
+
+    Equal elements come in the order in which they stand in x.
+
+    Raises:
+        RuntimeError: there are fewer than ``k`` elements.
+    """
+    n = x.shape[dim] if x.ndim else 1
+    if not 0 <= k <= n:
+        raise RuntimeError(f"topk() can't take {k} of {n} elements")
+    first = (slice(None),) * (dim % x.ndim) + (slice(k),) if x.ndim else (Ellipsis,)
+    indices = getitem(argsort(x, dim, largest), first)
+    return gather(x, dim, indices), indices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections import Counter
 from collections.abc import Sequence
@@ -25,12 +26,13 @@ def _matmul_gradient_of_x(g: Array, x_shape: tuple[int, ...], y: Array) -> Array
 def _matmul_gradient_of_y(g: Array, x: Array, y_shape: tuple[int, ...]) -> Array:
     """∂(x y)/∂y applied to g: xᵀ g."""
     if x.ndim == 1:
-        return np.expand_dims(x, -1) * (np.expand_dims(g, -2) if len(y_shape) > 1 else g)
+        return np.expand_dims(x, -1) * np.expand_dims(g, -2) if len(y_shape) > 1 else x * g
     if len(y_shape) == 1:
         return np.squeeze(x.mT @ np.expand_dims(g, -1), -1)
     if len(y_shape) == 2 and x.ndim > 2:
         # One weight for a batch of rows: one large product instead of many small ones and their sum.
-        return np.reshape(x, (-1, x.shape[-1])).mT @ np.reshape(g, (-1, g.shape[-1]))
+        rows = math.prod(x.shape[:-1])  # not −1, which is undefined where another size is 0
+        return np.reshape(x, (rows, x.shape[-1])).mT @ np.reshape(g, (rows, g.shape[-1]))
     return x.mT @ g
 
 
@@ -116,12 +118,13 @@ def _einsum_backward(
     gradients = []
     for i, (own, shape) in enumerate(zip(labels, operands_shape, strict=True)):
         terms, factors = [output], [g]
+        known = set(output)  # the labels that the factors have in their full size
         for j, operand in enumerate(operands):
             if j != i:
                 terms.append(labels[j])
                 factors.append(operand)
+                known.update(label for label, n in zip(labels[j], operands_shape[j], strict=True) if n != 1)
         free = [letter for letter in string.ascii_letters if letter not in "".join([output, *labels])]
-        known = set("".join(terms))
         result = ""
         for label, n in zip(own, shape, strict=True):
             if label in result:

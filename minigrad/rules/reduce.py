@@ -14,6 +14,8 @@ from minigrad.graph import Array
 from minigrad.op import op
 from minigrad.rules.elementwise import quietly
 
+add_up: Any = np.add.reduce  # np.sum without its detour through Python
+
 
 def normalize(dim: Any, ndim: int) -> tuple[int, ...]:
     """Return the dimensions that ``dim`` means, each counted from the front.
@@ -54,14 +56,14 @@ def spread(g: Array, shape: tuple[int, ...], dim: Any) -> Array:
 @op(numpy=np.sum, x=lambda g, x_shape, dim: spread(g, x_shape, dim))
 def sum(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """Sum over ``dim``; of integers and booleans in int64.  ``dtype`` casts the elements first."""
-    return np.add.reduce(x, axis=axes(dim), keepdims=keepdim, dtype=dtype)
+    return add_up(x, axis=axes(dim), keepdims=keepdim, dtype=dtype)
 
 
 @op(numpy=np.mean, promote="float", x=lambda g, x_shape, dim: spread(g, x_shape, dim) / count(x_shape, dim))
 @quietly
 def mean(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Arithmetic mean over ``dim``; of no elements NaN."""
-    return np.add.reduce(x, axis=axes(dim), keepdims=keepdim) / np.asarray(count(x.shape, dim), x.dtype)
+    return add_up(x, axis=axes(dim), keepdims=keepdim) / np.asarray(count(x.shape, dim), x.dtype)
 
 
 def _centered(x: Array, dim: Any) -> Array:
@@ -87,7 +89,7 @@ def var(x: Array, dim: Any = None, correction: float = 1, keepdim: bool = False)
     ``correction=1`` (the default, as in PyTorch) is the unbiased estimate, ``correction=0`` NumPy's.
     """
     centered = _centered(x, dim)
-    return np.add.reduce(centered * centered, axis=axes(dim), keepdims=keepdim) / _freedom(x, dim, correction)
+    return add_up(centered * centered, axis=axes(dim), keepdims=keepdim) / _freedom(x, dim, correction)
 
 
 def _std_gradient(g: Array, x: Array, out: Array, dim: Any, correction: float) -> Array:
@@ -106,9 +108,9 @@ def std(x: Array, dim: Any = None, correction: float = 1, keepdim: bool = False)
 
 def _share_among_ties(g: Array, x: Array, out: Array, dim: Any) -> Array:
     """Give the gradient to the elements that equal the extreme value, in equal parts."""
-    ties = x == keep(out, x.shape, dim)
+    ties = (x == keep(out, x.shape, dim)).astype(g.dtype)
     number = np.sum(ties, axis=axes(dim), keepdims=True)
-    return keep(g, x.shape, dim) * np.where(ties, 1 / np.maximum(number, 1), 0).astype(g.dtype)
+    return keep(g, x.shape, dim) * (ties / np.maximum(number, 1))
 
 
 @op(numpy=(np.max, np.amax), x=_share_among_ties)
@@ -136,7 +138,7 @@ def logsumexp(x: Array, dim: Any, keepdim: bool = False) -> Array:
     """ln Σ eˣ over ``dim``, without overflow; −inf, with gradient 0, where every element is −inf."""
     largest = np.max(x, axis=axes(dim), keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(largest), largest, 0)
-    total = np.add.reduce(np.exp(x - shift), axis=axes(dim), keepdims=True)
+    total = add_up(np.exp(x - shift), axis=axes(dim), keepdims=True)
     result = np.log(total) + shift
     return result if keepdim else np.squeeze(result, axis=normalize(dim, x.ndim))
 
@@ -149,7 +151,7 @@ def _norm_gradient(g: Array, x: Array, out: Array, dim: Any) -> Array:
 
 @op(promote="float", x=_norm_gradient)
 def _euclidean_norm(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    return np.sqrt(np.add.reduce(x * x, axis=axes(dim), keepdims=keepdim))
+    return np.sqrt(add_up(x * x, axis=axes(dim), keepdims=keepdim))
 
 
 def norm(x: Any, p: float | str = 2, dim: Any = None, keepdim: bool = False) -> Any:

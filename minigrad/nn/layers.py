@@ -1,0 +1,294 @@
+"""Layers: modules that hold the parameters of a function in :mod:`minigrad.nn.functional` and call it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+from minigrad.creation import empty, ones, zeros
+from minigrad.graph import no_grad
+from minigrad.nn import functional as F
+from minigrad.nn import init
+from minigrad.nn.module import Module, Parameter
+from minigrad.tensor import Tensor, check_device
+
+# --- with parameters ----------------------------------------------------------------------------------------
+
+
+class Linear(Module):
+    """x Wᵀ + b over the last dimension: (…, in_features) to (…, out_features).
+
+    >>> import minigrad as mg
+    >>> layer = mg.nn.Linear(3, 2)
+    >>> layer.weight.shape, layer.bias.shape, layer(mg.zeros(4, 3)).shape
+    ((2, 3), (2,), (4, 2))
+
+    Weight (out, in) and bias start uniform within ±1/√in, as PyTorch's.
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))  # the gain 1/√3 makes the bound 1/√in
+        if self.bias is not None:
+            bound = 1 / math.sqrt(max(self.in_features, 1))
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(…, in_features) to (…, out_features)."""
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        )
+
+
+class Embedding(Module):
+    """A table of ``num_embeddings`` rows: integer indices (…) to (…, embedding_dim).
+
+    The rows start as N(0, 1); the row ``padding_idx`` starts as 0 and receives no gradient.
+
+    Raises:
+        ValueError: there is no row ``padding_idx``.
+    """
+
+    weight: Parameter
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = None if padding_idx is None else F.check_padding(padding_idx, num_embeddings)
+        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Self:
+        """Make an embedding of a given table (V, d), which is not trained unless ``freeze=False``."""
+        rows, width = embeddings.shape
+        module = cls(0, width, dtype=embeddings.dtype)
+        module.num_embeddings = rows
+        module.padding_idx = None if padding_idx is None else F.check_padding(padding_idx, rows)
+        module.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
+        return module
+
+    def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx] = 0
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Indices (…) to rows (…, embedding_dim)."""
+        return F.embedding(input, self.weight, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+class LayerNorm(Module):
+    """(x − mean) / √(variance + ε) · γ + β over the last dimensions (Ba et al. 2016, arXiv:1607.06450).
+
+    The variance is the biased one.  γ (``weight``) starts as 1, β (``bias``) as 0.
+
+    Args:
+        normalized_shape: the sizes of those dimensions; an int for the last one alone.
+        eps: ε.
+        elementwise_affine: with False, neither γ nor β.
+        bias: with False, no β.
+    """
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        check_device(device)
+        self.normalized_shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self.register_parameter(
+            "weight", Parameter(ones(self.normalized_shape, dtype=dtype)) if elementwise_affine else None
+        )
+        self.register_parameter(
+            "bias",
+            Parameter(zeros(self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None,
+        )
+
+    def reset_parameters(self) -> None:
+        """Set γ to 1 and β to 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(…, *normalized_shape) to the same shape."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+# --- without ------------------------------------------------------------------------------------------------
+
+
+class Dropout(Module):
+    """In training, each element zero with probability ``p`` and the others divided by 1 − p; else nothing.
+
+    Raises:
+        ValueError: ``p`` is outside [0, 1].
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        F.check_probability(p)
+        self.p = p
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.dropout(input, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class Identity(Module):
+    """The input itself; takes and ignores any arguments, to stand in for another module."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Any) -> Any:
+        """Return ``input``."""
+        return input
+
+
+class Flatten(Module):
+    """The dimensions from ``start_dim`` to ``end_dim`` joined into one."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, a, b, …) to (N, a · b · …), by default."""
+        return input.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class ReLU(Module):
+    """max(x, 0), elementwise; the derivative at 0 is 0."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.relu(input)
+
+
+class GELU(Module):
+    """x Φ(x), elementwise (Hendrycks and Gimpel 2016); GPT-2 has ``approximate="tanh"``."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.gelu(input, self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class SiLU(Module):
+    """x · sigmoid(x), elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.silu(input)
+
+
+class Softplus(Module):
+    """ln(1 + eˣ), elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.softplus(input)
+
+
+class Tanh(Module):
+    """Hyperbolic tangent, elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.tanh(input)
+
+
+class Sigmoid(Module):
+    """1 / (1 + e⁻ˣ), elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.sigmoid(input)
+
+
+class Softmax(Module):
+    """e^xᵢ / Σⱼ e^xⱼ along ``dim``."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.softmax(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class LogSoftmax(Softmax):
+    """xᵢ − ln Σⱼ e^xⱼ along ``dim``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.log_softmax(input, self.dim)

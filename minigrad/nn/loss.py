@@ -1,0 +1,91 @@
+"""Losses as modules: the options fixed beforehand, then called with ``(input, target)``."""
+
+from __future__ import annotations
+
+from minigrad.nn import functional as F
+from minigrad.nn.module import Module
+from minigrad.tensor import Tensor
+
+
+class _Loss(Module):
+    """A loss with a ``reduction``: "mean", "sum" or "none"."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        F.check_reduction(reduction)
+        self.reduction = reduction
+
+
+class MSELoss(_Loss):
+    """(x − y)², reduced: :func:`minigrad.nn.functional.mse_loss`."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape to the loss."""
+        return F.mse_loss(input, target, self.reduction)
+
+
+class L1Loss(_Loss):
+    """|x − y|, reduced: :func:`minigrad.nn.functional.l1_loss`."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape to the loss."""
+        return F.l1_loss(input, target, self.reduction)
+
+
+class CrossEntropyLoss(_Loss):
+    """Cross-entropy of logits against classes: :func:`minigrad.nn.functional.cross_entropy`."""
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Logits (N, C, …), class indices (N, …) or probabilities (N, C, …), to the loss."""
+        return F.cross_entropy(
+            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        )
+
+
+class NLLLoss(_Loss):
+    """Negative log-likelihood of log-probabilities: :func:`minigrad.nn.functional.nll_loss`."""
+
+    weight: Tensor | None
+
+    def __init__(
+        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Log-probabilities (N, C, …), class indices (N, …), to the loss."""
+        return F.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """Binary cross-entropy of logits: :func:`minigrad.nn.functional.binary_cross_entropy_with_logits`."""
+
+    weight: Tensor | None
+    pos_weight: Tensor | None
+
+    def __init__(
+        self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Logits and probabilities, of one shape, to the loss."""
+        return F.binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)

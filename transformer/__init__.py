@@ -1,0 +1,20 @@
+"""The transformer of "Attention Is All You Need", on minigrad alone, from text to trained model to text."""
+
+from transformer.checkpoint import load_checkpoint, save_checkpoint
+from transformer.config import Config
+from transformer.generation import generate
+from transformer.model import Transformer
+from transformer.tokenizer import BPETokenizer, CharTokenizer
+from transformer.training import Recipe, Trainer
+
+__all__ = [
+    "BPETokenizer",
+    "CharTokenizer",
+    "Config",
+    "Recipe",
+    "Trainer",
+    "Transformer",
+    "generate",
+    "load_checkpoint",
+    "save_checkpoint",
+]

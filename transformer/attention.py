@@ -1,0 +1,73 @@
+"""Multi-head attention: each token asks, every earlier token answers, and the answers are mixed.
+
+"Attention Is All You Need", section 3.2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import minigrad as mg
+from minigrad import Tensor, nn
+from minigrad.nn import functional as F
+from transformer.capture import NOTHING, Capture
+from transformer.config import Config
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V in h heads, concatenated and mixed by W_O (equation 1).
+
+    Head i uses rows i·d_k … (i+1)·d_k − 1 of W_Q, W_K and W_V, and the same columns of W_O.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.n_heads, self.d_k = config.n_heads, config.d_k
+        self.causal = config.causal
+        self.W_Q = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.W_K = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.W_V = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.W_O = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        for projection in (self.W_Q, self.W_K, self.W_V, self.W_O):
+            nn.init.xavier_uniform_(projection.weight)
+            if projection.bias is not None:
+                nn.init.zeros_(projection.bias)
+
+    def forward(self, x: Tensor, capture: Capture = NOTHING) -> Tensor:
+        """Return what each token gathers from those it may see: (B, T, d) → (B, T, d)."""
+        B, T, d = x.shape
+        q = self.heads(self.W_Q(x))  # (B, H, T, d_k)   what each token is looking for
+        k = self.heads(self.W_K(x))  # (B, H, T, d_k)   what each token contains
+        v = self.heads(self.W_V(x))  # (B, H, T, d_k)   what each token offers
+        if capture.on:
+            z = self.attend_step_by_step(q, k, v, capture)
+        else:
+            z = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)  # (B, H, T, d_k)
+        out: Tensor = self.W_O(z.transpose(1, 2).reshape(B, T, d))  # (B, T, d)   heads side by side, mixed
+        capture("out", out)
+        return out
+
+    def heads(self, x: Tensor) -> Tensor:
+        """Split the width into heads: (B, T, d) → (B, H, T, d_k)."""
+        B, T, _ = x.shape
+        return x.view(B, T, self.n_heads, self.d_k).transpose(1, 2)
+
+    def attend_step_by_step(self, q: Tensor, k: Tensor, v: Tensor, capture: Capture) -> Tensor:
+        """The same as the fused kernel, with every step in sight."""
+        T = q.shape[2]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)  # (B, H, T, T)   query t against key s
+        if self.causal:
+            future = mg.ones(T, T).triu(1) == 1  # (T, T)   True where s > t
+            scores = scores.masked_fill(future, -math.inf)
+        pattern = scores.softmax(-1)  # (B, H, T, T)   each row sums to 1, the future weighs 0
+        z = pattern @ v  # (B, H, T, d_k)
+        for name, tensor in (
+            ("q", q),
+            ("k", k),
+            ("v", v),
+            ("scores", scores),
+            ("pattern", pattern),
+            ("z", z),
+        ):
+            capture(name, tensor)
+        return z

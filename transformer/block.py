@@ -1,0 +1,71 @@
+"""One block: attention, then a feed-forward network, each added to its input and normalised.
+
+"Attention Is All You Need", sections 3.1 and 3.3.
+"""
+
+from __future__ import annotations
+
+from minigrad import Tensor, nn
+from minigrad.nn import functional as F
+from transformer.attention import MultiHeadAttention
+from transformer.capture import NOTHING, Capture
+from transformer.config import Config
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂ (equation 2): each token by itself, wider and back."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.expand = nn.Linear(config.d_model, config.d_ff)
+        self.contract = nn.Linear(config.d_ff, config.d_model)
+        self.activation = F.relu if config.activation == "relu" else F.gelu
+        for layer in (self.expand, self.contract):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor, capture: Capture = NOTHING) -> Tensor:
+        """Return the correction for each token: (B, T, d) → (B, T, d_ff) → (B, T, d)."""
+        hidden = self.activation(self.expand(x))  # (B, T, d_ff)
+        out: Tensor = self.contract(hidden)  # (B, T, d)
+        capture("hidden", hidden)
+        capture("out", out)
+        return out
+
+
+class Block(nn.Module):
+    """x ← LayerNorm(x + attention(x)), then x ← LayerNorm(x + FFN(x)).
+
+    That is the paper's post-norm.  With ``norm="pre"`` the sub-layers read a normalised copy instead, and the
+    residual path itself is never normalised: x ← x + attention(LayerNorm(x)).
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.pre = config.norm == "pre"
+        self.attention = MultiHeadAttention(config)
+        self.ffn = FeedForward(config)
+        self.norm_attention = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.norm_ffn = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, capture: Capture = NOTHING) -> Tensor:
+        """Return the refined vectors: (B, T, d) → (B, T, d)."""
+        x = self.sublayer("attention", x, capture)
+        return self.sublayer("ffn", x, capture)
+
+    def sublayer(self, name: str, x: Tensor, capture: Capture) -> Tensor:
+        """Run attention or the FFN within its residual connection and its LayerNorm (B, T, d)."""
+        layer, norm = getattr(self, name), getattr(self, f"norm_{name}")
+        normalized: Tensor
+        if self.pre:
+            normalized = norm(x)
+            x = x + self.dropout(layer(normalized, capture.within(name)))  # the input, plus a correction
+            capture(f"residual_{name}", x)
+            capture(f"norm_{name}", normalized)
+            return x
+        x = x + self.dropout(layer(x, capture.within(name)))  # the input, plus a correction
+        normalized = norm(x)
+        capture(f"residual_{name}", x)
+        capture(f"norm_{name}", normalized)
+        return normalized

@@ -1,0 +1,125 @@
+"""One file that holds all that is needed to use a model: its config, its tokenizer and its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import minigrad as mg
+from minigrad import Tensor
+from transformer.config import Config
+from transformer.model import Transformer
+from transformer.tokenizer import Tokenizer, tokenizer_from_dict
+
+FORMAT = "minigrad transformer"
+VERSION = 1
+
+
+class CheckpointError(ValueError):
+    """A checkpoint can't be used; the message names the file and the reason in one sentence."""
+
+
+@dataclass
+class Checkpoint:
+    """What a checkpoint file holds."""
+
+    model: Transformer
+    tokenizer: Tokenizer
+    training: dict[str, Any] = field(
+        default_factory=dict
+    )  # optimiser, step, random state …: empty for "best"
+
+    @property
+    def config(self) -> Config:
+        """The config of the model."""
+        return self.model.config
+
+
+def save_checkpoint(
+    path: str | Path, model: Transformer, tokenizer: Tokenizer, training: dict[str, Any] | None = None
+) -> None:
+    """Write a checkpoint in the safetensors format, replacing an older one only once the new one is whole."""
+    mg.save(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "config": model.config.to_dict(),
+            "tokenizer": tokenizer.to_dict(),
+            "model": model.state_dict(),
+            "training": training or {},
+        },
+        path,
+    )
+
+
+def load_checkpoint(path: str | Path) -> Checkpoint:
+    """Read a checkpoint; of a run's directory, its ``best.safetensors`` (or else ``last.safetensors``).
+
+    Nothing in the file is executed: it holds numbers and JSON.
+
+    Raises:
+        CheckpointError: the file is missing, truncated, not a checkpoint of this program, or contradicts itself.
+    """
+    path = find_checkpoint(Path(path))
+    try:
+        content = mg.load(path)
+    except OSError as error:
+        raise CheckpointError(f"cannot read the checkpoint '{path}': {error.strerror or error}") from None
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CheckpointError(f"'{path}' is not a checkpoint written by `transformer train`")
+    if content.get("version") != VERSION:
+        raise CheckpointError(
+            f"the checkpoint '{path}' has version {content.get('version')!r}, this program reads version {VERSION}"
+        )
+    try:
+        config = Config.from_dict(content["config"])
+        tokenizer = tokenizer_from_dict(content["tokenizer"])
+        if tokenizer.vocab_size != config.vocab_size:
+            raise ValueError(
+                f"its tokenizer has {tokenizer.vocab_size} tokens, its model {config.vocab_size}"
+            )
+        weights = content["model"]
+        check_size(config, weights)
+        model = Transformer(config)
+        model.load_state_dict(weights)
+    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"the checkpoint '{path}' is damaged: {reason}") from None
+    model.eval()
+    training = content.get("training")
+    return Checkpoint(model, tokenizer, training if isinstance(training, dict) else {})
+
+
+def find_checkpoint(path: Path) -> Path:
+    """Return the file that ``path`` means: itself, or the best checkpoint in it if it is a run's directory.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    if path.is_dir():
+        for name in ("best.safetensors", "last.safetensors"):
+            if (path / name).is_file():
+                return path / name
+        raise CheckpointError(
+            f"there is no checkpoint in '{path}': train a model with `transformer train --out {path}`"
+        )
+    if not path.exists():
+        raise CheckpointError(
+            f"there is no checkpoint '{path}': train a model with `transformer train --out {path}`"
+        )
+    return path
+
+
+def check_size(config: Config, weights: dict[str, Tensor]) -> None:
+    """Raise before a model far larger than the weights in the file is made.
+
+    Raises:
+        ValueError: the config asks for more than the file holds.
+    """
+    held = sum(tensor.numel() for tensor in weights.values())
+    wanted = config.n_layers * (4 * config.d_model**2 + 2 * config.d_model * config.d_ff)
+    if wanted + config.vocab_size * config.d_model > held:
+        raise ValueError(f"its config describes a larger model than the {held} numbers it holds")

@@ -1,0 +1,114 @@
+"""Where the training text comes from, and how it is cut into batches: the user's files, or Python's own text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import minigrad as mg
+from minigrad import Tensor
+
+
+class DataError(ValueError):
+    """The text cannot be used; the message says in one sentence which text and why."""
+
+
+def default_corpus() -> str:
+    """The reference texts behind Python's `help()`: about 465,000 characters, without a download.
+
+    >>> default_corpus()[:22]
+    'The "assert" statement'
+
+    These are the values of `pydoc_data.topics.topics`, a dictionary that comes with CPython, in the order of
+    their sorted keys and with an empty line between two of them. The text is the same in every run of one
+    Python version. Raises DataError if this Python was installed without that module.
+    """
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        raise DataError(
+            "this Python was installed without its help topics (pydoc_data), so give a text file to train on"
+        ) from None
+    return "\n\n".join(topics[name] for name in sorted(topics))
+
+
+def read_text(paths: Sequence[str | Path] | str | Path) -> str:
+    """The text of one or several UTF-8 files, several being joined with a newline between them.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "poem.txt").write_bytes(b"Shall I compare thee\\r\\n")
+    ...     read_text([Path(folder, "poem.txt")])
+    'Shall I compare thee\\r\\n'
+
+    Line endings are kept as they are in the file. A byte-order mark at the beginning of a file is dropped: it
+    says how the file is encoded and is not part of its text. Raises DataError, naming the file and the
+    reason, if a file is missing, a directory, not readable, empty, only whitespace, or not UTF-8.
+    """
+    if isinstance(paths, str | Path):
+        paths = [paths]
+    if not paths:
+        raise DataError("no text file was given")
+    return "\n".join(_read_file(Path(path)) for path in paths)
+
+
+def _read_file(path: Path) -> str:
+    name = repr(str(path))
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"cannot read {name}: no such file") from None
+    except IsADirectoryError:
+        raise DataError(f"cannot read {name}: it is a directory, not a text file") from None
+    except PermissionError:
+        # Windows reports a directory this way.
+        reason = "it is a directory, not a text file" if path.is_dir() else "permission denied"
+        raise DataError(f"cannot read {name}: {reason}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have, such as one with NUL
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"cannot read {name}: {reason}") from None
+    try:
+        text = content.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name} is not UTF-8 text: byte 0x{content[error.start]:02x} at offset {error.start} is invalid"
+            "; convert the file to UTF-8 first"
+        ) from None
+    if not text:
+        raise DataError(f"{name} is empty")
+    if text.isspace():
+        raise DataError(f"{name} contains only whitespace")
+    return text
+
+
+def split_text(text: str, held_out: float = 0.1) -> tuple[str, str]:
+    """The text to train on and, from its end, the text to measure on: a model is judged by what it never saw.
+
+    >>> split_text("abcdefghij", held_out=0.2)
+    ('abcdefgh', 'ij')
+
+    The second part has int(len(text) * held_out) characters, and the two parts together are the text. Raises
+    DataError if the fraction is not between 0 and 1, or if the text is so short that one of the parts is
+    empty.
+    """
+    if not 0 < held_out < 1:
+        raise DataError(f"the held-out fraction must be between 0 and 1, not {held_out}")
+    held_out_size = int(len(text) * held_out)
+    if not 0 < held_out_size < len(text):
+        raise DataError(f"a text of {len(text)} characters is too short to hold out {held_out:g} of it")
+    cut = len(text) - held_out_size
+    return text[:cut], text[cut:]
+
+
+def random_batch(
+    ids: Tensor, batch_size: int, context: int, generator: mg.Generator | None = None
+) -> tuple[Tensor, Tensor]:
+    """Cut `batch_size` random windows from the text: inputs (B, T), and as targets the same one token later.
+
+    >>> inputs, targets = random_batch(mg.arange(100), batch_size=2, context=4)
+    >>> bool((targets == inputs + 1).all())
+    True
+    """
+    starts = mg.randint(len(ids) - context, (batch_size, 1), generator=generator)  # (B, 1)
+    windows = ids[starts + mg.arange(context + 1)]  # (B, T + 1)
+    return windows[:, :-1], windows[:, 1:]

@@ -1,0 +1,191 @@
+"""A run: from a text to a directory with a trained model, its log and an honest score."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import minigrad as mg
+from minigrad import Tensor
+from transformer.checkpoint import save_checkpoint
+from transformer.config import Config
+from transformer.data import DataError, split_text
+from transformer.generation import generate
+from transformer.model import Transformer
+from transformer.tokenizer import BPETokenizer, CharTokenizer, Tokenizer
+from transformer.training import Progress, Recipe, cross_entropy_of, make_optimizer, training_steps
+
+EVALUATED_TOKENS = 50_000  # of a long held-out text, what the looks during training are limited to
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a model predicts a text: the summed cross-entropy, and what it is spread over."""
+
+    nats: float
+    characters: int
+    bytes: int
+
+    @property
+    def nats_per_character(self) -> float:
+        """Mean surprise at a character, in natural units: ln of the number of equally good guesses."""
+        return self.nats / self.characters
+
+    @property
+    def bits_per_character(self) -> float:
+        """The same in bits."""
+        return self.nats_per_character / math.log(2)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Mean surprise at a byte of the UTF-8 text, in bits: what a compressor would need."""
+        return self.nats / self.bytes / math.log(2)
+
+
+@dataclass
+class Text:
+    """A text split and encoded for training."""
+
+    train: str
+    held_out: str
+    train_ids: Tensor
+    held_out_ids: Tensor
+    tokenizer: Tokenizer
+
+    @classmethod
+    def encode(cls, text: str, tokenizer: Tokenizer, context: int) -> Text:
+        """Split ``text`` and encode both parts.
+
+        Raises:
+            DataError: the text is too short for the context.
+        """
+        train, held_out = split_text(text)
+        ids = [mg.tensor(tokenizer.encode(part), dtype=mg.int32) for part in (train, held_out)]
+        if len(ids[0]) <= context:
+            raise DataError(
+                f"the text is too short: {len(ids[0])} tokens to train on, but the context is {context}; "
+                f"give a longer text, or a context below {len(ids[0])}"
+            )
+        return cls(train, held_out, ids[0], ids[1], tokenizer)
+
+    def score(self, model: Transformer, limit: int | None = None, on_batch: Any = None) -> Score:
+        """Return the model's score on the held-out part, or on its first ``limit`` tokens.
+
+        The first held-out tokens are read after the end of the training part, as they stand in the text.
+        """
+        ids = self.held_out_ids if limit is None else self.held_out_ids[:limit]
+        text = self.held_out
+        if len(ids) < len(self.held_out_ids):
+            text = self.tokenizer.decode(ids.tolist())
+        lead = self.train_ids[-model.config.context :]
+        nats = cross_entropy_of(model, mg.cat([lead, ids]), len(ids), on_batch=on_batch)
+        return Score(nats, len(text), len(text.encode("utf-8", "surrogatepass")))
+
+
+class Listener:
+    """What a run tells whoever watches it; every method may be overridden, none needs to be."""
+
+    def stepped(self, progress: Progress) -> None:
+        """Be told of a step."""
+
+    def evaluated(self, step: int, score: Score) -> None:
+        """Be told of the score on held-out text."""
+
+    def sampled(self, step: int, text: str) -> None:
+        """Be told of a sample."""
+
+
+def make_tokenizer(text: str, kind: str = "char", vocab_size: int = 512) -> Tokenizer:
+    """Return a tokenizer for a text: of its characters, or learned from its training part by byte-pair encoding.
+
+    Raises:
+        ValueError: ``kind`` is neither "char" nor "bpe", or ``vocab_size`` is too small.
+    """
+    if kind == "char":
+        return CharTokenizer.train(text)
+    if kind == "bpe":
+        return BPETokenizer.train(split_text(text)[0], vocab_size)
+    raise ValueError(f"the tokenizer must be char or bpe, not {kind!r}")
+
+
+def train(
+    text: Text,
+    out: str | Path,
+    config: Config,
+    recipe: Recipe,
+    listener: Listener | None = None,
+    source: Any = None,
+) -> tuple[Transformer, Score]:
+    """Train a model on a text and write the run to the directory ``out``.
+
+    ``last.safetensors`` holds the latest state with the optimiser's, ``best.safetensors`` the weights that
+    predicted the held-out text best so far, ``log.jsonl`` a line for every evaluation.
+
+    Args:
+        text: what to learn, from :meth:`Text.encode`.
+        out: the directory, made if need be.
+        config: the model's shape.
+        recipe: how it is trained.
+        listener: is told of every step.
+        source: where the text comes from, kept in the checkpoint: a list of file names, or None.
+
+    Returns:
+        The best model and its score on the whole held-out part.
+
+    Raises:
+        OSError: the directory can't be written.
+        NonFiniteLoss: the loss became infinite or NaN; the last good checkpoint stays.
+    """
+    out, tokenizer = Path(out), text.tokenizer
+    out.mkdir(parents=True, exist_ok=True)
+    listener = listener or Listener()
+    mg.manual_seed(recipe.seed)
+    model = Transformer(config)
+    optimizer = make_optimizer(model, recipe)
+    best: dict[str, Any] | None = None
+    best_loss = math.inf
+    began = time.perf_counter()
+    with (out / "log.jsonl").open("w", encoding="utf-8") as log:
+        for progress in training_steps(model, text.train_ids, recipe, optimizer):
+            listener.stepped(progress)
+            if progress.step % recipe.evaluate_every and progress.step != recipe.steps:
+                continue
+            score = text.score(model, EVALUATED_TOKENS)
+            listener.evaluated(progress.step, score)
+            if score.nats_per_character < best_loss:
+                best_loss = score.nats_per_character
+                best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+                save_checkpoint(out / "best.safetensors", model, tokenizer, {"source": source})
+            state = {
+                "source": source,
+                "recipe": dataclasses.asdict(recipe),
+                "step": progress.step,
+                "optimizer": optimizer.state_dict(),
+                "rng": mg.get_rng_state(),
+            }
+            save_checkpoint(out / "last.safetensors", model, tokenizer, state)
+            line = {
+                "step": progress.step,
+                "loss": round(progress.smooth_loss, 6),
+                "held_out_nats_per_character": round(score.nats_per_character, 6),
+                "learning_rate": progress.learning_rate,
+                "gradient_norm": round(progress.gradient_norm, 6),
+                "tokens": progress.tokens,
+                "seconds": round(time.perf_counter() - began, 3),
+            }
+            log.write(json.dumps(line) + "\n")
+            log.flush()
+            if progress.step != recipe.steps:
+                with mg.fork_rng():  # a sample must not change what is trained
+                    sample = "".join(generate(model, tokenizer, "", 200, seed=recipe.seed))
+                listener.sampled(progress.step, sample)
+                model.train()
+    if best is not None:
+        model.load_state_dict(best)
+    model.eval()
+    return model, text.score(model)
