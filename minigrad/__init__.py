@@ -10,11 +10,15 @@ tensor([2.4730818, 0.       ])
 from minigrad import autograd as autograd
 from minigrad import dtypes as _dtypes
 from minigrad import nn as nn
+from minigrad import optim as optim
+from minigrad import optim as optim
 from minigrad.creation import *
 from minigrad.dtypes import *
 from minigrad.functional import *
 from minigrad.graph import *
 from minigrad.random import *
+from minigrad.serialization import load as load
+from minigrad.serialization import save as save
 from minigrad.tensor import Tensor as Tensor
 from minigrad.threads import *
 

@@ -508,7 +508,7 @@ class Tensor(TensorBase):
 
     def norm(self, p: Any = 2, dim: Any = None, keepdim: Any = False) -> Tensor:
         """Return the p-norm over ``dim``: :func:`minigrad.norm`."""
-        return reduce.norm(self, p, dim, keepdim)  # type: ignore[no-any-return]
+        return reduce.norm(self, p, dim, keepdim)
 
     def max(self, dim: Any = None, keepdim: Any = False, **aliases: Any) -> Any:
         """Return the largest element; over one dimension, or against a tensor: :func:`minigrad.max`."""
@@ -603,15 +603,15 @@ class Tensor(TensorBase):
 
     def split(self, split_size: Any, dim: Any = 0) -> tuple[Tensor, ...]:
         """Return the pieces of one size, or of the sizes listed, along ``dim``: views."""
-        return shape.split(self, split_size, dim)  # type: ignore[no-any-return]
+        return shape.split(self, split_size, dim)
 
     def chunk(self, chunks: Any, dim: Any = 0) -> tuple[Tensor, ...]:
         """Return ``chunks`` pieces along ``dim``: views."""
-        return shape.chunk(self, chunks, dim)  # type: ignore[no-any-return]
+        return shape.chunk(self, chunks, dim)
 
     def unbind(self, dim: Any = 0) -> tuple[Tensor, ...]:
         """Return the slices along ``dim``: views."""
-        return shape.unbind(self, dim)  # type: ignore[no-any-return]
+        return shape.unbind(self, dim)
 
     # --- products and indexing ------------------------------------------------------------------------------------
 
@@ -619,11 +619,11 @@ class Tensor(TensorBase):
 
     def bmm(self, other: Tensor) -> Tensor:
         """Return the matrix products of two batches."""
-        return linalg.bmm(self, other)  # type: ignore[no-any-return]
+        return linalg.bmm(self, other)
 
     def dot(self, other: Tensor) -> Tensor:
         """Return the inner product of two vectors."""
-        return linalg.dot(self, other)  # type: ignore[no-any-return]
+        return linalg.dot(self, other)
 
     argsort = indexing.argsort
 
@@ -637,15 +637,15 @@ class Tensor(TensorBase):
 
     def gather(self, dim: Any, index: Tensor) -> Tensor:
         """Return elements picked along ``dim``: :func:`minigrad.gather`."""
-        return indexing.gather(self, dim, index)  # type: ignore[no-any-return]
+        return indexing.gather(self, dim, index)
 
     def index_select(self, dim: Any, index: Tensor) -> Tensor:
         """Return the slices along ``dim`` at the positions in ``index``."""
-        return indexing.index_select(self, dim, index)  # type: ignore[no-any-return]
+        return indexing.index_select(self, dim, index)
 
     def scatter_add(self, dim: Any, index: Tensor, src: Tensor) -> Tensor:
         """Return the tensor with ``src`` added at ``index`` along ``dim``."""
-        return indexing.scatter_add(self, dim, index, src)  # type: ignore[no-any-return]
+        return indexing.scatter_add(self, dim, index, src)
 
     def nonzero(self, as_tuple: Any = False) -> Any:
         """Return the indices of the elements that are not zero: (n, ndim), or a tuple of ndim vectors."""

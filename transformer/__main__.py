@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unknown option {unknown}" + (f": did you mean {near[0]}?" if near else ""))
 
 
-def add_fields(parser: argparse.ArgumentParser, kind: Any, names: Sequence[str]) -> None:
+def add_fields(parser: argparse._ActionsContainer, kind: Any, names: Sequence[str]) -> None:
     """Add an option for each of these fields of a dataclass, with its type, help and default."""
     types: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
     for field in dataclasses.fields(kind):
@@ -102,9 +102,9 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
     model = train.add_argument_group("model")
     add_fields(
         model, Config, [f.name for f in dataclasses.fields(Config) if f.name not in ("vocab_size", "causal")]
-    )  # type: ignore[arg-type]
+    )
     recipe = train.add_argument_group("training")
-    add_fields(recipe, Recipe, [f.name for f in dataclasses.fields(Recipe)])  # type: ignore[arg-type]
+    add_fields(recipe, Recipe, [f.name for f in dataclasses.fields(Recipe)])
 
     generate = command("generate", "Continue a prompt.")
     add_run(generate)

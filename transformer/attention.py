@@ -14,6 +14,15 @@ from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 
 
+def linear(d_in: int, d_out: int, bias: bool) -> nn.Linear:
+    """Return x Wᵀ + b with Xavier's initial weights, which keep the size of vectors, and b = 0."""
+    layer = nn.Linear(d_in, d_out, bias=bias)
+    nn.init.xavier_uniform_(layer.weight)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
 class MultiHeadAttention(nn.Module):
     """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V in h heads, concatenated and mixed by W_O (equation 1).
 
@@ -24,14 +33,10 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.n_heads, self.d_k = config.n_heads, config.d_k
         self.causal = config.causal
-        self.W_Q = nn.Linear(config.d_model, config.d_model, bias=config.bias)
-        self.W_K = nn.Linear(config.d_model, config.d_model, bias=config.bias)
-        self.W_V = nn.Linear(config.d_model, config.d_model, bias=config.bias)
-        self.W_O = nn.Linear(config.d_model, config.d_model, bias=config.bias)
-        for projection in (self.W_Q, self.W_K, self.W_V, self.W_O):
-            nn.init.xavier_uniform_(projection.weight)
-            if projection.bias is not None:
-                nn.init.zeros_(projection.bias)
+        self.W_Q = linear(config.d_model, config.d_model, config.bias)
+        self.W_K = linear(config.d_model, config.d_model, config.bias)
+        self.W_V = linear(config.d_model, config.d_model, config.bias)
+        self.W_O = linear(config.d_model, config.d_model, config.bias)
 
     def forward(self, x: Tensor, capture: Capture = NOTHING) -> Tensor:
         """Return what each token gathers from those it may see: (B, T, d) → (B, T, d)."""

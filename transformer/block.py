@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
-from transformer.attention import MultiHeadAttention
+from transformer.attention import MultiHeadAttention, linear
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 
@@ -17,12 +17,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.expand = nn.Linear(config.d_model, config.d_ff)
-        self.contract = nn.Linear(config.d_ff, config.d_model)
+        self.expand = linear(config.d_model, config.d_ff, bias=True)
+        self.contract = linear(config.d_ff, config.d_model, bias=True)
         self.activation = F.relu if config.activation == "relu" else F.gelu
-        for layer in (self.expand, self.contract):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor, capture: Capture = NOTHING) -> Tensor:
         """Return the correction for each token: (B, T, d) → (B, T, d_ff) → (B, T, d)."""

@@ -60,7 +60,7 @@ class Config:
             allowed: tuple[type, ...] = (int, float) if field.type == "float" else (TYPES[str(field.type)],)
             if not isinstance(value, allowed) or (isinstance(value, bool) and field.type != "bool"):
                 raise ValueError(f"{field.name} must be of type {field.type}, not {value!r}")
-            if field.type == "int" and value < 1:
+            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
                 raise ValueError(f"{field.name} must be at least 1, not {value}")
         if self.d_model % self.n_heads:
             raise ValueError(

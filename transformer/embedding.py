@@ -64,7 +64,8 @@ class Embedding(nn.Module):
         positions = self.positions(start, start + ids.shape[1])  # (T, d)
         capture("embed", embed)
         capture("positions", positions)
-        return self.dropout(embed * math.sqrt(self.d_model) + positions)  # (B, T, d)
+        x: Tensor = self.dropout(embed * math.sqrt(self.d_model) + positions)  # (B, T, d)
+        return x
 
     def positions(self, start: int, end: int) -> Tensor:
         """Return the fingerprints of positions start … end − 1, (end − start, d).  Sinusoids extend at need.

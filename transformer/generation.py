@@ -42,7 +42,7 @@ def next_token_distribution(
     check_sampling(temperature, top_k, top_p)
     logits = logits.detach().double()
     if temperature == 0:
-        return (mg.arange(len(logits)) == logits.argmax()).double()
+        return mg.arange(len(logits)).eq(logits.argmax()).double()
     probabilities = ((logits - logits.max()) / temperature).softmax(-1)  # (V,)
     ordered, indices = probabilities.sort(descending=True, stable=True)
     kept = mg.arange(len(logits)) < (top_k or len(logits))  # (V,)   in order of likelihood

@@ -1,7 +1,7 @@
 """Initial values of parameters, in place: ``init.xavier_uniform_(layer.weight)``.
 
 Every function overwrites its tensor unrecorded and returns it; those that draw take ``generator=``.  The
-*fan in* of a weight (out, in, …) is how many numbers each output is a sum of, the *fan out* how many outputs use
+*fan in* of a weight (out, in, …) is how many numbers each output sums, the *fan out* how many outputs use
 each input.
 """
 

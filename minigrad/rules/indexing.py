@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minigrad.graph import Array
 from minigrad.op import op
+
+if TYPE_CHECKING:
+    from minigrad.tensor import Tensor
 
 
 def is_basic(index: Any) -> bool:
@@ -79,7 +82,7 @@ def along(shape: tuple[int, ...], dim: int, index: np.ndarray[Any, Any]) -> tupl
     return tuple(grid)
 
 
-def gather(x: Any, dim: int, index: Any) -> Any:
+def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """Pick elements along ``dim``: for dim 0 of three, result[i, j, k] = x[index[i, j, k], j, k].
 
     Raises:
@@ -89,12 +92,12 @@ def gather(x: Any, dim: int, index: Any) -> Any:
     return getitem(x, along(x.shape, dim, np.asarray(index.detach())))
 
 
-def index_select(x: Any, dim: int, index: Any) -> Any:
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices of x along ``dim`` at the positions in the vector ``index``, in its order."""
     return getitem(x, (slice(None),) * (dim % x.ndim) + (np.asarray(index.detach()),))
 
 
-def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """x with ``src`` added along ``dim``: for dim 0 of three, result[index[i, j, k], j, k] += src[i, j, k]."""
     rows = np.asarray(index.detach())
     part = src if src.shape == rows.shape else getitem(src, tuple(slice(n) for n in rows.shape))
@@ -114,13 +117,15 @@ def argsort(x: Array, dim: int = -1, descending: bool = False, stable: bool = Tr
     return x.shape[dim] - 1 - reverse if x.ndim else reverse
 
 
-def sort(x: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Tensor, Tensor]:
     """The elements in order along ``dim``, and the indices at which they stood.  Stable, always."""
     indices = argsort(x, dim, descending)
     return gather(x, dim, indices), indices
 
 
-def topk(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def topk(
+    x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Tensor, Tensor]:
     """The ``k`` largest (or smallest) elements along ``dim`` in order, and the indices at which they stood.
 
     Equal elements come in the order in which they stand in x.

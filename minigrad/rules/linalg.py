@@ -6,12 +6,15 @@ import math
 import string
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minigrad.graph import Array
 from minigrad.op import kernel, op
+
+if TYPE_CHECKING:
+    from minigrad.tensor import Tensor
 
 
 def _matmul_gradient_of_x(g: Array, x_shape: tuple[int, ...], y: Array) -> Array:
@@ -45,7 +48,7 @@ def matmul(x: Array, y: Array) -> Array:
     return np.matmul(x, y)
 
 
-def bmm(x: Any, y: Any) -> Any:
+def bmm(x: Tensor, y: Tensor) -> Tensor:
     """The matrix products of two batches: (b, n, k) and (b, k, m) to (b, n, m).
 
     Raises:
@@ -56,12 +59,12 @@ def bmm(x: Any, y: Any) -> Any:
     return matmul(x, y)
 
 
-def outer(x: Any, y: Any) -> Any:
+def outer(x: Tensor, y: Tensor) -> Tensor:
     """The outer product of two vectors: (n,) and (m,) to (n, m)."""
     return x.unsqueeze(-1) * y
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(x: Tensor, y: Tensor) -> Tensor:
     """The inner product of two vectors, a 0-d tensor.
 
     Raises:
@@ -148,7 +151,7 @@ def _einsum(*operands: Array, equation: str) -> Array:
     return result if result.base is None else result.copy()  # of one operand, NumPy may return a view
 
 
-def einsum(equation: str, *operands: Any, optimize: Any = None) -> Any:
+def einsum(equation: str, *operands: Any, optimize: Any = None) -> Tensor:
     """Sums of products over named dimensions (Einstein's convention).
 
     >>> import minigrad as mg

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minigrad.graph import Array
 from minigrad.op import op
 from minigrad.rules.elementwise import quietly
+
+if TYPE_CHECKING:
+    from minigrad.tensor import Tensor
 
 add_up: Any = np.add.reduce  # np.sum without its detour through Python
 
@@ -154,7 +157,7 @@ def _euclidean_norm(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     return np.sqrt(add_up(x * x, axis=axes(dim), keepdims=keepdim))
 
 
-def norm(x: Any, p: float | str = 2, dim: Any = None, keepdim: bool = False) -> Any:
+def norm(x: Tensor, p: float | str = 2, dim: Any = None, keepdim: bool = False) -> Tensor:
     """The p-norm (Σ|x|ᵖ)^(1/p) over ``dim``; p = inf is the largest absolute value, "fro" is p = 2.
 
     The gradient of the 2-norm at 0 is 0.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minigrad.graph import Array
 from minigrad.op import kernel, op
 from minigrad.rules.reduce import normalize
+
+if TYPE_CHECKING:
+    from minigrad.tensor import Tensor
 
 
 @op(numpy=np.reshape, view=True, x=lambda g, x_shape: np.reshape(g, x_shape))
@@ -119,7 +122,7 @@ def _cat(*tensors: Array, dim: int = 0) -> Array:
     return np.concatenate(tensors, axis=dim)
 
 
-def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """Join tensors of equal shape, but for dimension ``dim``, along it.
 
     Raises:
@@ -140,7 +143,7 @@ def _stack(*tensors: Array, dim: int = 0) -> Array:
     return np.stack(tensors, axis=dim)
 
 
-def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """Join tensors of one shape along a new dimension ``dim``.
 
     Raises:
@@ -156,7 +159,7 @@ def _split(x: Array, sizes: tuple[int, ...], dim: int) -> Any:
     return tuple(np.split(x, list(itertools.accumulate(sizes))[:-1], axis=dim))
 
 
-def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> Any:
+def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Cut x along ``dim`` into pieces of one size (the last may be smaller) or of the sizes listed.  Views.
 
     Raises:
@@ -172,10 +175,10 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
         sizes = tuple(split_size_or_sections)
         if sum(sizes) != n or min(sizes, default=0) < 0:
             raise ValueError(f"split() sizes {list(sizes)} must add up to {n}, the size of dimension {dim}")
-    return _split(x, sizes, dim)
+    return _split(x, sizes, dim)  # type: ignore[return-value]  # an operation with several results
 
 
-def chunk(x: Any, chunks: int, dim: int = 0) -> Any:
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Cut x along ``dim`` into ``chunks`` pieces of equal size, the last smaller or missing.  Views.
 
     Raises:
@@ -192,11 +195,11 @@ def _unbind(x: Array, dim: int) -> Any:
     return tuple(np.moveaxis(x, dim, 0))
 
 
-def unbind(x: Any, dim: int = 0) -> Any:
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along ``dim``, as a tuple.  Views.
 
     Raises:
         ValueError: x has no elements along ``dim`` (or no dimensions), so that there is nothing to return.
     """
     normalize(dim, x.ndim)
-    return _unbind(x, dim) if x.shape[dim] else ()
+    return _unbind(x, dim) if x.shape[dim] else ()  # type: ignore[return-value]
