@@ -11,7 +11,6 @@ from minigrad import autograd as autograd
 from minigrad import dtypes as _dtypes
 from minigrad import nn as nn
 from minigrad import optim as optim
-from minigrad import optim as optim
 from minigrad.creation import *
 from minigrad.dtypes import *
 from minigrad.functional import *

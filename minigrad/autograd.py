@@ -91,7 +91,7 @@ def grad(
     return tuple(answers)
 
 
-# --- checking a rule ----------------------------------------------------------------------------------------------
+# --- checking a rule ------------------------------------------------------------------------------
 
 
 def numeric_gradient(
@@ -147,7 +147,7 @@ def gradcheck(
 
     Raises:
         ValueError: an input that requires a gradient is not float64.
-        GradcheckError: they differ, or a gradient has the wrong shape or dtype; the entry and both values are named.
+        GradcheckError: they differ, or the shape or dtype is wrong; the sentence has the entry and both values.
     """
     arguments = _sequence(inputs)
     checked = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]

@@ -55,8 +55,7 @@ def _holds_tensors(data: Any) -> bool:
 
 def _unwrap(data: Any) -> Any:
     return [
-        x.tolist() if isinstance(x, Tensor) else _unwrap(x) if isinstance(x, list | tuple) else x
-        for x in data
+        x.tolist() if isinstance(x, Tensor) else _unwrap(x) if isinstance(x, list | tuple) else x for x in data
     ]
 
 

@@ -14,10 +14,10 @@ __all__ = [
     "float64",
     "get_default_dtype",
     "half",
+    "int8",
     "int16",
     "int32",
     "int64",
-    "int8",
     "long",
     "set_default_dtype",
     "short",
@@ -70,9 +70,7 @@ def category(dtype: DType) -> int:
     try:
         return CATEGORY[dtype.kind]
     except KeyError:
-        raise TypeError(
-            f"dtype {dtype} is not supported: use a floating, an integer or the bool dtype"
-        ) from None
+        raise TypeError(f"dtype {dtype} is not supported: use a floating, an integer or the bool dtype") from None
 
 
 def promote_dtypes(dtypes: Iterable[DType]) -> DType | None:
@@ -97,9 +95,7 @@ def result_dtype(operands: Iterable[Any]) -> DType:
         if isinstance(operand, np.ndarray):
             (dimensional if operand.ndim else zero_dimensional).append(operand.dtype)
         else:
-            scalar.append(
-                bool_ if isinstance(operand, bool) else int64 if isinstance(operand, int) else _default
-            )
+            scalar.append(bool_ if isinstance(operand, bool) else int64 if isinstance(operand, int) else _default)
     result: DType | None = None
     for group in (dimensional, zero_dimensional, scalar):
         candidate = promote_dtypes(group)

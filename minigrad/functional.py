@@ -89,7 +89,7 @@ from minigrad.rules.shape import (
     unbind,
     unsqueeze,
 )
-from minigrad.tensor import Tensor, ValuesAndIndices, as_array
+from minigrad.tensor import Tensor, as_array
 
 __all__ = [
     "abs",

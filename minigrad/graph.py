@@ -40,7 +40,7 @@ Array: TypeAlias = Any
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-# --- is the graph being recorded? -------------------------------------------------------------------------------
+# --- is the graph being recorded? -----------------------------------------------------------------
 
 _recording: ContextVar[bool] = ContextVar("minigrad_recording", default=True)
 
@@ -115,7 +115,7 @@ class enable_grad(_GradMode):
     mode = True
 
 
-# --- tensors and nodes, as the engine sees them -------------------------------------------------------------------
+# --- tensors and nodes, as the engine sees them ---------------------------------------------------
 
 
 class TensorBase:
@@ -231,7 +231,7 @@ def check_versions(node: Node) -> None:
             )
 
 
-# --- the walk -----------------------------------------------------------------------------------------------------
+# --- the walk -------------------------------------------------------------------------------------
 
 
 def sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
@@ -340,9 +340,7 @@ def backward_pass(
             for parent, gradient in zip(node.parents, pullback(node, cotangent, useful), strict=True):
                 if gradient is not None:
                     # A rule's result is a new array unless it handed the cotangent on or made a view of something.
-                    fresh = (
-                        gradient is not cotangent and type(gradient) is np.ndarray and gradient.base is None
-                    )
+                    fresh = gradient is not cotangent and type(gradient) is np.ndarray and gradient.base is None
                     deliver(parent, gradient, fresh)
             if not (retain_graph or create_graph):
                 node.free()

@@ -6,6 +6,7 @@ that NumPy function (``@op(numpy=np.exp, ...)``).  A rule that runs on Tensors c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,9 +25,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapp
     operation = numpy_functions.get(ufunc)
     if operation is None or method != "__call__":
         what = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-        raise TypeError(
-            f"{what} has no derivative here; use it on tensor.detach().numpy(), or another operation"
-        )
+        raise TypeError(f"{what} has no derivative here; use it on tensor.detach().numpy(), or another operation")
     given = {name: value for name, value in kwargs.items() if value is not None}
     if given:
         names = ", ".join(f"{name}=" for name in given)
@@ -108,7 +107,7 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     if isinstance(indices_or_sections, int):
         return shape.split(ary, n // indices_or_sections, axis)
     cuts = [0, *indices_or_sections, n]
-    return shape.split(ary, [end - start for start, end in zip(cuts, cuts[1:], strict=False)], axis)
+    return shape.split(ary, [end - start for start, end in itertools.pairwise(cuts)], axis)
 
 
 @_answers(np.var)

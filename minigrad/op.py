@@ -65,14 +65,10 @@ class Plan(NamedTuple):
     """What to save, and which rules to run, when certain arguments want a gradient."""
 
     arguments: tuple[int, ...]  # the positions of those arguments
-    values: tuple[
-        int, ...
-    ]  # the positions of the values to save; the output's is one after the last argument's
+    values: tuple[int, ...]  # the positions of the values to save; the output's is one after the last argument's
     names: tuple[str, ...]  # what those values are called
     shapes: tuple[int, ...]  # the positions of those of which the shape is enough
-    rules: tuple[
-        tuple[Rule, tuple[int | slice, ...]], ...
-    ]  # and where a rule's values are among the saved ones
+    rules: tuple[tuple[Rule, tuple[int | slice, ...]], ...]  # and where a rule's values are among the saved ones
     saves_out: bool
     results: tuple[int, ...]  # of a joint rule: which of its results belong to `arguments`
 
@@ -142,13 +138,11 @@ class Op(Generic[P]):
     @overload
     def __get__(self, instance: None, owner: Any = None) -> Op[P]: ...
     @overload
-    def __get__(
-        self: Op[Concatenate[Any, Q]], instance: object, owner: Any = None
-    ) -> Callable[Q, Tensor]: ...
+    def __get__(self: Op[Concatenate[Any, Q]], instance: object, owner: Any = None) -> Callable[Q, Tensor]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
-    # --- forward: compute, and record -----------------------------------------------------------------------------
+    # --- forward: compute, and record -------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Tensor:
         inputs: Any = args if not kwargs and len(args) == self.arity else self.bind(args, kwargs)
@@ -238,9 +232,7 @@ class Op(Generic[P]):
         else:
             names, tensors = self.parameters, ()
             if len(args) > len(names):
-                raise TypeError(
-                    f"{self.name}() takes ({', '.join(names)}), but {len(args)} arguments were given"
-                )
+                raise TypeError(f"{self.name}() takes ({', '.join(names)}), but {len(args)} arguments were given")
         bound = dict(zip(names, args, strict=False))
         for name, value in given.items():
             target = name
@@ -272,10 +264,9 @@ class Op(Generic[P]):
         """
         operands = self.operands if not self.variadic else range(len(inputs) - len(self.parameters) + 1)
         for i in operands:
-            if not isinstance(inputs[i], TensorBase) and values[i] is not None:
-                if type(values[i]) not in PLAIN_TYPES:
-                    array = np.asarray(values[i])
-                    values[i] = array.item() if array.ndim == 0 else array
+            if not isinstance(inputs[i], TensorBase) and type(values[i]) not in PLAIN_TYPES:
+                array = np.asarray(values[i])
+                values[i] = array.item() if array.ndim == 0 else array
         present = [values[i] for i in operands if values[i] is not None]
         dtype = result_dtype(present)
         if self.promote == "float" and category(dtype) < 2:
@@ -366,7 +357,7 @@ class Op(Generic[P]):
             return rule
         return functools.partial(rule, wanted=frozenset(self.parameters[i] for i in arguments))
 
-    # --- backward: run the rules ----------------------------------------------------------------------------------
+    # --- backward: run the rules ------------------------------------------------------------------
 
     def pullback(self, node: Node, g: Array, useful: Collection[Parent] | None) -> Sequence[Any]:
         """Return the gradient of each of ``node.parents``, or None where it leads to nothing useful."""

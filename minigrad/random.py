@@ -64,9 +64,7 @@ class Generator:
         try:
             self.numpy.bit_generator.state = json.loads(state.numpy().tobytes().decode("utf-8"))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(
-                "this is no state of a random generator: pass what get_state() returned"
-            ) from error
+            raise ValueError("this is no state of a random generator: pass what get_state() returned") from error
 
 
 default_generator = Generator()

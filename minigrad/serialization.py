@@ -132,9 +132,7 @@ class _Writer:
                         f"can't save a dict with a key of type {type(key).__name__}, {key!r:.40}, at "
                         f"{spell(place)}: keys are str or int"
                     )
-            described: Any = {
-                "dict": [[key, self.describe(item, (*place, key))] for key, item in value.items()]
-            }
+            described: Any = {"dict": [[key, self.describe(item, (*place, key))] for key, item in value.items()]}
         else:
             items = [self.describe(item, (*place, i)) for i, item in enumerate(value)]
             described = {"tuple": items} if isinstance(value, tuple) else items

@@ -37,7 +37,7 @@ class Tensor(TensorBase):
 
     __slots__ = ()
 
-    # --- what it is -----------------------------------------------------------------------------------------------
+    # --- what it is -------------------------------------------------------------------------------
 
     @property
     def data(self) -> Tensor:
@@ -84,9 +84,7 @@ class Tensor(TensorBase):
     @requires_grad.setter
     def requires_grad(self, mode: bool) -> None:
         if mode and self.dtype.kind != "f":
-            raise RuntimeError(
-                f"only floating tensors can require a gradient, not {self.dtype}: use x.float()"
-            )
+            raise RuntimeError(f"only floating tensors can require a gradient, not {self.dtype}: use x.float()")
         if self._node is not None and not mode:
             raise RuntimeError("a tensor computed from others always requires its gradient: use x.detach()")
         self._requires_grad = bool(mode)
@@ -118,9 +116,7 @@ class Tensor(TensorBase):
 
     def __bool__(self) -> bool:
         if self._data.size != 1:
-            raise RuntimeError(
-                f"the truth of a tensor of shape {self.shape} is ambiguous: use .any() or .all()"
-            )
+            raise RuntimeError(f"the truth of a tensor of shape {self.shape} is ambiguous: use .any() or .all()")
         return bool(self._data.item())
 
     def __float__(self) -> float:
@@ -165,7 +161,7 @@ class Tensor(TensorBase):
         memo[id(self)] = copy
         return copy
 
-    # --- to and from NumPy and Python -----------------------------------------------------------------------------
+    # --- to and from NumPy and Python -------------------------------------------------------------
 
     def item(self) -> Any:
         """Return the only element as a Python number.
@@ -188,9 +184,7 @@ class Tensor(TensorBase):
             RuntimeError: the tensor requires a gradient, which the array could not carry on.
         """
         if self._requires_grad:
-            raise RuntimeError(
-                "a tensor that requires a gradient can't become an array: use x.detach().numpy()"
-            )
+            raise RuntimeError("a tensor that requires a gradient can't become an array: use x.detach().numpy()")
         return self._data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -224,7 +218,7 @@ class Tensor(TensorBase):
         """Return the address of the first element."""
         return int(self._data.ctypes.data)
 
-    # --- dtype ----------------------------------------------------------------------------------------------------
+    # --- dtype ------------------------------------------------------------------------------------
 
     def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
         """Return the tensor in another dtype: ``x.to(mg.float64)``, ``x.to("cpu")``, ``x.to(other)``.
@@ -284,7 +278,7 @@ class Tensor(TensorBase):
         """Return whether the dtype is a floating one."""
         return self.dtype.kind == "f"
 
-    # --- gradients ------------------------------------------------------------------------------------------------
+    # --- gradients --------------------------------------------------------------------------------
 
     def backward(
         self, gradient: Tensor | None = None, retain_graph: Any = None, create_graph: Any = False
@@ -346,7 +340,7 @@ class Tensor(TensorBase):
 
         return add_hook(self, call)
 
-    # --- operators ------------------------------------------------------------------------------------------------
+    # --- operators --------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Tensor:
         return elementwise.add(self, other)
@@ -440,7 +434,7 @@ class Tensor(TensorBase):
     def __getitem__(self, index: Any) -> Tensor:
         return indexing.getitem(self, as_index(index))
 
-    # --- elementwise, as methods ----------------------------------------------------------------------------------
+    # --- elementwise, as methods ------------------------------------------------------------------
 
     add = elementwise.add
     sub = subtract = elementwise.sub
@@ -491,7 +485,7 @@ class Tensor(TensorBase):
         """Return this tensor where ``condition`` is true, else ``other``."""
         return elementwise._where(condition, self, other)
 
-    # --- reductions -----------------------------------------------------------------------------------------------
+    # --- reductions -------------------------------------------------------------------------------
 
     sum = reduce.sum
     mean = reduce.mean
@@ -518,7 +512,7 @@ class Tensor(TensorBase):
         """Return the smallest element; over one dimension, or against a tensor: :func:`minigrad.min`."""
         return extreme(reduce.amin, reduce.argmin, elementwise.minimum, self, dim, keepdim, **aliases)
 
-    # --- shape ----------------------------------------------------------------------------------------------------
+    # --- shape ------------------------------------------------------------------------------------
 
     def reshape(self, *shape_: Any) -> Tensor:
         """Return the same elements under another shape: ``x.reshape(2, -1)`` or ``x.reshape((2, -1))``."""
@@ -586,9 +580,7 @@ class Tensor(TensorBase):
     def t(self) -> Tensor:
         """Return the transpose of a matrix (a vector unchanged)."""
         if self.ndim > 2:
-            raise RuntimeError(
-                f"t() is for at most 2 dimensions, not {self.ndim}: use .mT or .transpose(...)"
-            )
+            raise RuntimeError(f"t() is for at most 2 dimensions, not {self.ndim}: use .mT or .transpose(...)")
         return self.T
 
     @property
@@ -613,7 +605,7 @@ class Tensor(TensorBase):
         """Return the slices along ``dim``: views."""
         return shape.unbind(self, dim)
 
-    # --- products and indexing ------------------------------------------------------------------------------------
+    # --- products and indexing --------------------------------------------------------------------
 
     matmul = linalg.matmul
 
@@ -652,13 +644,13 @@ class Tensor(TensorBase):
         found = np.nonzero(self._data)
         return tuple(map(Tensor, found)) if as_tuple else Tensor(np.stack(found, axis=-1))
 
-    # --- softmax and kin ------------------------------------------------------------------------------------------
+    # --- softmax and kin --------------------------------------------------------------------------
 
     softmax = softmax_kernel.softmax
     log_softmax = softmax_kernel.log_softmax
     gelu = activation.gelu
 
-    # --- in place -------------------------------------------------------------------------------------------------
+    # --- in place ---------------------------------------------------------------------------------
 
     def _in_place(self, operation: Callable[..., Tensor], *arguments: Any) -> Self:
         """Overwrite the elements by ``operation(self, *arguments)``, and take over its place in the graph.
@@ -670,9 +662,7 @@ class Tensor(TensorBase):
         result = operation(self, *arguments)
         self._check_recordable(result, getattr(operation, "name", "an in-place operation"))
         if result.shape != self.shape:
-            raise RuntimeError(
-                f"an in-place result of shape {result.shape} doesn't fit the shape {self.shape}"
-            )
+            raise RuntimeError(f"an in-place result of shape {result.shape} doesn't fit the shape {self.shape}")
         np.copyto(self._data, result._data, casting="same_kind")
         return self._now(result)
 
@@ -785,7 +775,7 @@ def add_hook(tensor: Tensor, hook: Callable[[Any], Any]) -> HookHandle:
     return HookHandle(hooks, hook)
 
 
-# --- shared by methods and functions ------------------------------------------------------------------------------
+# --- shared by methods and functions --------------------------------------------------------------
 
 
 def as_array(value: Any) -> Any:

@@ -73,9 +73,7 @@ def test_one_seed_repeats_to_the_bit(tmp_path: Path) -> None:
 def test_bpe_and_every_option_of_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = tmp_path / "text.txt"
     text.write_text(TEXT, encoding="utf-8")
-    options = (
-        "--tokenizer bpe --vocab-size 300 --norm pre --positions learned --activation gelu --no-tie-weights"
-    )
+    options = "--tokenizer bpe --vocab-size 300 --norm pre --positions learned --activation gelu --no-tie-weights"
     command = [
         "train",
         "--text",
@@ -92,9 +90,7 @@ def test_bpe_and_every_option_of_the_model(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out.startswith("ünseen 😀")
 
 
-def test_generation_streams_the_prompt_and_its_continuation(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_generation_streams_the_prompt_and_its_continuation(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert main(["generate", "--out", str(run), "--prompt", "the ", "--tokens", "20", "--seed", "5"]) == 0
     first, second = capsys.readouterr().out.splitlines()[:2]
@@ -115,9 +111,7 @@ def test_evaluation_prints_the_table(run: Path, tmp_path: Path, capsys: pytest.C
     assert "120 characters" in capsys.readouterr().out
 
 
-def test_evaluation_agrees_with_the_training_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluation_agrees_with_the_training_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = tmp_path / "text.txt"
     text.write_text(TEXT, encoding="utf-8")
     main(["train", "--text", str(text), "--out", str(tmp_path / "out"), *TINY])
@@ -138,7 +132,7 @@ def test_tokenize_shows_chips_and_ids(run: Path, capsys: pytest.CaptureFixture[s
     assert count.startswith("7 tokens for 7 characters")
 
 
-# --- refusals -------------------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

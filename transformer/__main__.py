@@ -18,7 +18,7 @@ FROM_PRESET = ("n_layers", "n_heads", "d_model", "d_ff", "context", "dropout")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose every complaint is one sentence, with the near option or command if there is one."""
+    """An argument parser whose every complaint is one sentence, with the nearest option if there is one."""
 
     def error(self, message: str) -> NoReturn:
         """Print the sentence and exit with code 2."""
@@ -84,9 +84,7 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
         metavar="FILE",
         help="UTF-8 text to learn (default: Python's own reference text, which comes with it)",
     )
-    train.add_argument(
-        "--out", type=Path, metavar="DIR", help="where to write the run (default: a new runs/N)"
-    )
+    train.add_argument("--out", type=Path, metavar="DIR", help="where to write the run (default: a new runs/N)")
     train.add_argument(
         "--tokenizer",
         choices=("char", "bpe"),

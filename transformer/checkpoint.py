@@ -26,9 +26,7 @@ class Checkpoint:
 
     model: Transformer
     tokenizer: Tokenizer
-    training: dict[str, Any] = field(
-        default_factory=dict
-    )  # optimiser, step, random state …: empty for "best"
+    training: dict[str, Any] = field(default_factory=dict)  # optimiser, step, random state …: empty for "best"
 
     @property
     def config(self) -> Config:
@@ -78,9 +76,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         config = Config.from_dict(content["config"])
         tokenizer = tokenizer_from_dict(content["tokenizer"])
         if tokenizer.vocab_size != config.vocab_size:
-            raise ValueError(
-                f"its tokenizer has {tokenizer.vocab_size} tokens, its model {config.vocab_size}"
-            )
+            raise ValueError(f"its tokenizer has {tokenizer.vocab_size} tokens, its model {config.vocab_size}")
         weights = content["model"]
         check_size(config, weights)
         model = Transformer(config)

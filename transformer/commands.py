@@ -34,9 +34,7 @@ def train(
 ) -> None:
     """Train a model on a text and report its held-out loss beside the n-gram baselines."""
     text = read_text(files) if files else default_corpus()
-    Config.preset(
-        preset, vocab_size=vocab_size if vocab_size > 0 else 1, **fields
-    )  # complain before the work
+    Config.preset(preset, vocab_size=vocab_size if vocab_size > 0 else 1, **fields)  # complain before the work
     tokenizer = run.make_tokenizer(text, tokenizer_kind, vocab_size)
     config = Config.preset(preset, vocab_size=tokenizer.vocab_size, **fields)
     parts = Text.encode(text, tokenizer, config.context)
@@ -50,21 +48,19 @@ def train(
     print(f"model      {describe_model(config)}")
     print(
         f"training   {recipe.steps:,} steps of {recipe.batch_size} x {config.context} tokens, "
-        f"AdamW at {recipe.learning_rate:g}, {recipe.threads} thread{'s' * (recipe.threads > 1)}, seed {recipe.seed}"
+        f"AdamW at {recipe.learning_rate:g}, threads: {recipe.threads}, seed: {recipe.seed}"
     )
     baselines = ngram_baselines(parts.train, parts.held_out, vocab_size=len(set(text)))
     best = min(baselines, key=lambda baseline: baseline.nats_per_symbol)
     print(
-        "baselines  "
-        + " · ".join(f"{b.name} {b.nats_per_symbol:.3f}" for b in baselines)
-        + " nats per character"
+        "baselines  " + " · ".join(f"{b.name} {b.nats_per_symbol:.3f}" for b in baselines) + " nats per character"
     )
     print(f"run        {out}", flush=True)
 
     began = time.perf_counter()
     with Display(recipe.steps, best) as display:
         source = [str(path.resolve()) for path in files] if files else None
-        model, score = run.train(parts, out, config, recipe, display, source)
+        _, score = run.train(parts, out, config, recipe, display, source)
     seconds = time.perf_counter() - began
     print(f"\ntrained in {seconds:.0f} s ({display.tokens / seconds:,.0f} tokens/s); on the held-out text:\n")
     print_scores(score, baselines)
@@ -98,7 +94,8 @@ class Display(Listener):
 
     def evaluated(self, step: int, score: Score) -> None:
         """Show the held-out loss in the bar."""
-        self.held_out = f", held-out {score.nats_per_character:.3f} nats/char ({self.best.name} {self.best.nats_per_symbol:.3f})"
+        baseline = f"{self.best.name} {self.best.nats_per_symbol:.3f}"
+        self.held_out = f", held-out {score.nats_per_character:.3f} nats/char ({baseline})"
 
     def sampled(self, step: int, text: str) -> None:
         """Print a sample above the bar."""
@@ -143,9 +140,7 @@ def evaluate(out: Path | None, files: Sequence[Path] | None) -> None:
     else:
         print(f"text   the held-out part of {describe_source(source)}: {len(parts.held_out):,} characters")
     print(f"model  {path}, {describe_model(checkpoint.config)}", flush=True)
-    baselines = ngram_baselines(
-        parts.train, parts.held_out, vocab_size=len(set(parts.train + parts.held_out))
-    )
+    baselines = ngram_baselines(parts.train, parts.held_out, vocab_size=len(set(parts.train + parts.held_out)))
     with tqdm(total=len(parts.held_out_ids), unit="token", dynamic_ncols=True, leave=False) as bar:
         score = parts.score(checkpoint.model, on_batch=bar.update)
     print()
@@ -161,7 +156,7 @@ def tokenize(out: Path | None, text: str) -> None:
     print(f"{len(ids)} tokens for {len(text)} characters, of {tokenizer.vocab_size} that the tokenizer knows")
 
 
-# --- shared ---------------------------------------------------------------------------------------------------
+# --- shared ---------------------------------------------------------------------------------------
 
 
 def print_scores(score: Score, baselines: Sequence[Baseline]) -> None:
@@ -187,7 +182,8 @@ def describe_tokenizer(tokenizer: Tokenizer, kind: str, asked: int, parts: Text)
     if not isinstance(tokenizer, BPETokenizer):
         return f"{n} different characters, one token each: {len(parts.train_ids):,} to learn from"
     note = f", not the {asked:,} asked for: the text has no more pairs to merge" if n < asked else ""
-    return f"{n:,} by byte-pair encoding{note}: {len(parts.train_ids):,} to learn from, {per_token:.2f} characters each"
+    size = f"{len(parts.train_ids):,} to learn from, {per_token:.2f} characters each"
+    return f"{n:,} by byte-pair encoding{note}: {size}"
 
 
 def describe_model(config: Config) -> str:

@@ -68,9 +68,7 @@ class Config:
                 f"choose n_heads so that d_model / n_heads is a whole number"
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(
-                f"sinusoidal positions come in pairs, so d_model must be even, not {self.d_model}"
-            )
+            raise ValueError(f"sinusoidal positions come in pairs, so d_model must be even, not {self.d_model}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, not {self.dropout}")
         if not self.layer_norm_eps > 0:

@@ -259,6 +259,4 @@ def training_steps(
         schedule.step()
         smooth = loss if step == 0 else smooth + 0.05 * (loss - smooth)
         tokens = (step + 1) * recipe.batch_size * context
-        yield Progress(
-            step + 1, loss, smooth, rate, trainer.gradient_norm, tokens, time.perf_counter() - started
-        )
+        yield Progress(step + 1, loss, smooth, rate, trainer.gradient_norm, tokens, time.perf_counter() - started)

@@ -47,9 +47,7 @@ def linear(x: Array, weight: Array, bias: Array = None) -> Array:
         RuntimeError: the last dimension of x is not that of W.
     """
     if x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
-        raise ValueError(
-            f"an input of shape {x.shape} doesn't fit a weight of shape {weight.shape} (out, in)"
-        )
+        raise ValueError(f"an input of shape {x.shape} doesn't fit a weight of shape {weight.shape} (out, in)")
     out = np.empty((*x.shape[:-1], weight.shape[0]), np.result_type(x, weight))
     n = math.prod(x.shape[:-1])
     np.matmul(x.reshape(n, x.shape[-1]), weight.T, out=out.reshape(n, weight.shape[0]))

@@ -50,7 +50,7 @@ __all__ = [
     "tanh",
 ]
 
-# --- activations --------------------------------------------------------------------------------------------
+# --- activations ----------------------------------------------------------------------------------
 
 
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
@@ -88,7 +88,7 @@ def silu(input: Tensor) -> Tensor:
     return input * sigmoid(input)
 
 
-# --- lookup and dropout -------------------------------------------------------------------------------------
+# --- lookup and dropout ---------------------------------------------------------------------------
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
@@ -177,7 +177,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     return Tensor((classes[..., None] == np.arange(n)).astype(np.int64))
 
 
-# --- attention ----------------------------------------------------------------------------------------------
+# --- attention ------------------------------------------------------------------------------------
 
 
 def scaled_dot_product_attention(
@@ -206,9 +206,7 @@ def scaled_dot_product_attention(
     """
     check_probability(dropout_p)
     if attn_mask is not None and is_causal:
-        raise RuntimeError(
-            "attention takes attn_mask or is_causal=True, not both: put the triangle in the mask"
-        )
+        raise RuntimeError("attention takes attn_mask or is_causal=True, not both: put the triangle in the mask")
     if attn_mask is not None and attn_mask.dtype != dtypes.bool_:
         if attn_mask.dtype.kind != "f":
             raise RuntimeError(f"attn_mask is boolean or floating, not {attn_mask.dtype}: use mask.bool()")
@@ -223,7 +221,7 @@ def scaled_dot_product_attention(
     return _attention(query, key, value, attn_mask, is_causal, scale, kept)
 
 
-# --- losses -------------------------------------------------------------------------------------------------
+# --- losses ---------------------------------------------------------------------------------------
 
 
 def check_reduction(reduction: str) -> None:

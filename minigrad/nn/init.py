@@ -25,9 +25,7 @@ def _write(tensor: AnyTensor, values: Any) -> AnyTensor:
         return tensor.copy_(values)
 
 
-def uniform_(
-    tensor: AnyTensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
-) -> AnyTensor:
+def uniform_(tensor: AnyTensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> AnyTensor:
     """Draw from the uniform distribution on [a, b)."""
     return _write(tensor, rand(tensor.shape, generator=generator, dtype=tensor.dtype) * (b - a) + a)
 
@@ -105,9 +103,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
         ValueError: the tensor has fewer than two dimensions.
     """
     if tensor.ndim < 2:
-        raise ValueError(
-            f"fan in and fan out need at least two dimensions (out, in), not shape {tensor.shape}"
-        )
+        raise ValueError(f"fan in and fan out need at least two dimensions (out, in), not shape {tensor.shape}")
     receptive = math.prod(tensor.shape[2:])
     return tensor.shape[1] * receptive, tensor.shape[0] * receptive
 

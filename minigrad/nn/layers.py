@@ -13,7 +13,7 @@ from minigrad.nn import init
 from minigrad.nn.module import Module, Parameter
 from minigrad.tensor import Tensor, check_device
 
-# --- with parameters ----------------------------------------------------------------------------------------
+# --- with parameters ------------------------------------------------------------------------------
 
 
 class Linear(Module):
@@ -55,9 +55,7 @@ class Linear(Module):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-        )
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
 class Embedding(Module):
@@ -163,10 +161,11 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        options = f"eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        return f"{self.normalized_shape}, {options}"
 
 
-# --- without ------------------------------------------------------------------------------------------------
+# --- without --------------------------------------------------------------------------------------
 
 
 class Dropout(Module):

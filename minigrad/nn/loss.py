@@ -51,9 +51,7 @@ class CrossEntropyLoss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Logits (N, C, …), class indices (N, …) or probabilities (N, C, …), to the loss."""
-        return F.cross_entropy(
-            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
-        )
+        return F.cross_entropy(input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
 
 
 class NLLLoss(_Loss):
@@ -61,9 +59,7 @@ class NLLLoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index

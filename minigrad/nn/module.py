@@ -113,7 +113,7 @@ class Module:
         self._forward_hooks.append(hook)
         return HookHandle(self._forward_hooks, hook)  # type: ignore[arg-type]
 
-    # --- registration ---------------------------------------------------------------------------------------
+    # --- registration -----------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter):
@@ -158,9 +158,7 @@ class Module:
     def _forget(self, name: str, but: str) -> None:
         """Take ``name`` from wherever it was registered, before it is registered as something else."""
         if but not in self.__dict__:
-            raise AttributeError(
-                f"{type(self).__name__} must call super().__init__() before '{name}' is assigned"
-            )
+            raise AttributeError(f"{type(self).__name__} must call super().__init__() before '{name}' is assigned")
         self.__dict__.pop(name, None)
         for kind in ("_parameters", "_modules", "_buffers"):
             if kind != but:
@@ -219,7 +217,7 @@ class Module:
         """The same as :meth:`register_module`."""
         self.register_module(name, module)
 
-    # --- traversal ------------------------------------------------------------------------------------------
+    # --- traversal --------------------------------------------------------------------------------
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -290,7 +288,7 @@ class Module:
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    # --- what applies to all of them ------------------------------------------------------------------------
+    # --- what applies to all of them --------------------------------------------------------------
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call ``fn`` on every module below and then on this one: for initialisation."""
@@ -360,7 +358,7 @@ class Module:
         """Return the module: it is always on the CPU."""
         return self
 
-    # --- state ----------------------------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------
 
     def _named_state(self) -> Iterator[tuple[str, Tensor]]:
         """Yield parameters and persistent buffers under every name that they have."""
@@ -424,7 +422,7 @@ class Module:
                     tensor.copy_(state_dict[name])
         return IncompatibleKeys(missing, unexpected)
 
-    # --- display --------------------------------------------------------------------------------------------
+    # --- display ----------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
         """Return what stands between the parentheses of the module's ``repr``."""

@@ -125,17 +125,14 @@ class LambdaLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         return [
-            base * function(self.last_epoch)
-            for base, function in zip(self.base_lrs, self.lr_lambdas, strict=True)
+            base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas, strict=True)
         ]
 
 
 class StepLR(LRScheduler):
     """The rate times ``gamma`` after every ``step_size`` epochs."""
 
-    def __init__(
-        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)

@@ -85,9 +85,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or overwrite them by zeros."""
-        clear_gradients(
-            (parameter for group in self.param_groups for parameter in group["params"]), set_to_none
-        )
+        clear_gradients((parameter for group in self.param_groups for parameter in group["params"]), set_to_none)
 
     @no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -144,7 +142,7 @@ class Optimizer:
             gradient = np.add(gradient, pull, out=self.scratch(x, 1))
         return gradient
 
-    # --- state ----------------------------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------
 
     def _numbered(self) -> Iterator[tuple[int, Tensor]]:
         """Yield the parameters with their numbers in the state."""
@@ -175,9 +173,7 @@ class Optimizer:
             ValueError: it is no such state, or belongs to other groups or parameters: sizes or shapes differ.
         """
         if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
-            raise ValueError(
-                'an optimizer state has "state" and "param_groups": pass what state_dict() returned'
-            )
+            raise ValueError('an optimizer state has "state" and "param_groups": pass what state_dict() returned')
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError(
@@ -193,9 +189,7 @@ class Optimizer:
         state: dict[Tensor, dict[str, Any]] = {}
         for number, values in state_dict["state"].items():
             if number not in parameters:
-                raise ValueError(
-                    f"the state remembers something of a parameter {number!r} that is in no group"
-                )
+                raise ValueError(f"the state remembers something of a parameter {number!r} that is in no group")
             state[parameters[number]] = {
                 name: restored(value, parameters[number], name) for name, value in values.items()
             }

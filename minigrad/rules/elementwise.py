@@ -7,6 +7,7 @@ operands.  Operands broadcast as in NumPy; the engine sums each gradient back to
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from minigrad.op import Op, op
 
 quietly = np.errstate(all="ignore")  # infinities and NaN are values here, as in PyTorch, not warnings
 
-# --- arithmetic ---------------------------------------------------------------------------------------------------
+# --- arithmetic -----------------------------------------------------------------------------------
 
 
 @op(numpy=np.add, promote="common", x=lambda g: g, y=lambda g: g)
@@ -87,7 +88,7 @@ def reciprocal(x: Array) -> Array:
     return np.reciprocal(x)
 
 
-# --- exponentials, logarithms, roots ------------------------------------------------------------------------------
+# --- exponentials, logarithms, roots --------------------------------------------------------------
 
 
 @op(numpy=np.exp, promote="float", x=lambda g, out: g * out)
@@ -139,7 +140,7 @@ def rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
-# --- trigonometric and hyperbolic ---------------------------------------------------------------------------------
+# --- trigonometric and hyperbolic -----------------------------------------------------------------
 
 
 @op(numpy=np.sin, promote="float", x=lambda g, x: g * np.cos(x))
@@ -160,7 +161,7 @@ def tanh(x: Array) -> Array:
     return np.tanh(x)
 
 
-# --- activations --------------------------------------------------------------------------------------------------
+# --- activations ----------------------------------------------------------------------------------
 
 
 @op(promote="float", x=lambda g, out: g * (out * (1 - out)))
@@ -182,7 +183,7 @@ def erf(x: Array) -> Array:
     return special.erf(x)
 
 
-# --- piecewise ----------------------------------------------------------------------------------------------------
+# --- piecewise ------------------------------------------------------------------------------------
 
 
 @op(numpy=(np.absolute, np.fabs), x=lambda g, x: g * np.sign(x))
@@ -281,48 +282,56 @@ def masked_fill(x: Array, mask: Array, value: Array) -> Array:
         ValueError: ``mask`` is not boolean.
     """
     if mask.dtype != np.bool_:
-        raise ValueError(
-            f"masked_fill needs a boolean mask, not {mask.dtype}; write mask == 0, or mask.bool()"
-        )
+        raise ValueError(f"masked_fill needs a boolean mask, not {mask.dtype}; write mask == 0, or mask.bool()")
     return np.where(mask, np.asarray(value, x.dtype), x)
 
 
-# --- without a derivative -----------------------------------------------------------------------------------------
+# --- without a derivative -------------------------------------------------------------------------
 
 
-def _elementwise(function: np.ufunc, name: str, meaning: str) -> Op[...]:
-    """Declare an operation that is flat almost everywhere, or not a number: no rule, nothing recorded."""
+# Flat almost everywhere, or no number: no rule, nothing recorded.
 
-    def one(x: Array) -> Array:
+
+def _one(function: Callable[[Array], Array], name: str, meaning: str) -> Op[[Any]]:
+    """Declare an operation without gradient of one operand."""
+
+    def forward(x: Array) -> Array:
         return function(x)
 
-    def two(x: Array, y: Array) -> Array:
+    forward.__name__ = forward.__qualname__ = name
+    forward.__doc__ = f"{meaning}, elementwise; no gradient."
+    return Op(forward, {}, numpy=(function,))
+
+
+def _two(function: Callable[[Array, Array], Array], name: str, meaning: str) -> Op[[Any, Any]]:
+    """Declare an operation without gradient of two operands, which broadcast."""
+
+    def forward(x: Array, y: Array) -> Array:
         return function(x, y)
 
-    chosen = one if function.nin == 1 else two
-    chosen.__name__ = chosen.__qualname__ = name
-    chosen.__doc__ = f"{meaning}, elementwise; no gradient."
-    return Op(chosen, {}, numpy=(function,), promote="common" if function.nin == 2 else None)
+    forward.__name__ = forward.__qualname__ = name
+    forward.__doc__ = f"{meaning}, elementwise with broadcasting; no gradient."
+    return Op(forward, {}, numpy=(function,), promote="common")
 
 
-eq = _elementwise(np.equal, "eq", "x = y")
-ne = _elementwise(np.not_equal, "ne", "x ≠ y")
-lt = _elementwise(np.less, "lt", "x < y")
-le = _elementwise(np.less_equal, "le", "x ≤ y")
-gt = _elementwise(np.greater, "gt", "x > y")
-ge = _elementwise(np.greater_equal, "ge", "x ≥ y")
-logical_and = _elementwise(np.logical_and, "logical_and", "x and y")
-logical_or = _elementwise(np.logical_or, "logical_or", "x or y")
-logical_xor = _elementwise(np.logical_xor, "logical_xor", "either x or y, not both")
-logical_not = _elementwise(np.logical_not, "logical_not", "not x")
-bitwise_and = _elementwise(np.bitwise_and, "bitwise_and", "x & y, of integers or booleans")
-bitwise_or = _elementwise(np.bitwise_or, "bitwise_or", "x | y, of integers or booleans")
-bitwise_xor = _elementwise(np.bitwise_xor, "bitwise_xor", "x ^ y, of integers or booleans")
-bitwise_not = _elementwise(np.invert, "bitwise_not", "~x, of integers or booleans")
-floor_divide = _elementwise(np.floor_divide, "floor_divide", "x / y rounded down")
-isfinite = _elementwise(np.isfinite, "isfinite", "Whether x is neither infinite nor NaN")
-isinf = _elementwise(np.isinf, "isinf", "Whether x is infinite")
-isnan = _elementwise(np.isnan, "isnan", "Whether x is NaN")
+eq = _two(np.equal, "eq", "x = y")
+ne = _two(np.not_equal, "ne", "x ≠ y")
+lt = _two(np.less, "lt", "x < y")
+le = _two(np.less_equal, "le", "x ≤ y")
+gt = _two(np.greater, "gt", "x > y")
+ge = _two(np.greater_equal, "ge", "x ≥ y")
+logical_and = _two(np.logical_and, "logical_and", "x and y")
+logical_or = _two(np.logical_or, "logical_or", "x or y")
+logical_xor = _two(np.logical_xor, "logical_xor", "either x or y, not both")
+logical_not = _one(np.logical_not, "logical_not", "not x")
+bitwise_and = _two(np.bitwise_and, "bitwise_and", "x & y, of integers or booleans")
+bitwise_or = _two(np.bitwise_or, "bitwise_or", "x | y, of integers or booleans")
+bitwise_xor = _two(np.bitwise_xor, "bitwise_xor", "x ^ y, of integers or booleans")
+bitwise_not = _one(np.invert, "bitwise_not", "~x, of integers or booleans")
+floor_divide = _two(np.floor_divide, "floor_divide", "x / y rounded down")
+isfinite = _one(np.isfinite, "isfinite", "Whether x is neither infinite nor NaN")
+isinf = _one(np.isinf, "isinf", "Whether x is infinite")
+isnan = _one(np.isnan, "isnan", "Whether x is NaN")
 
 
 # Flat almost everywhere, and so of gradient 0 rather than of none (as in PyTorch).

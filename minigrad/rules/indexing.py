@@ -72,9 +72,7 @@ def along(shape: tuple[int, ...], dim: int, index: np.ndarray[Any, Any]) -> tupl
     if not -max(len(shape), 1) <= dim < max(len(shape), 1):
         raise np.exceptions.AxisError(dim, len(shape))
     if index.ndim != len(shape):
-        raise RuntimeError(
-            f"an index of {index.ndim} dimensions doesn't fit a tensor of {len(shape)} dimensions"
-        )
+        raise RuntimeError(f"an index of {index.ndim} dimensions doesn't fit a tensor of {len(shape)} dimensions")
     if not shape:
         return ()
     grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
@@ -104,7 +102,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return x + place(part, along(x.shape, dim, rows), x.shape)
 
 
-# --- sorting ------------------------------------------------------------------------------------------------------
+# --- sorting --------------------------------------------------------------------------------------
 
 
 @op(numpy=np.argsort)
@@ -123,9 +121,7 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = True
     return gather(x, dim, indices), indices
 
 
-def topk(
-    x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> tuple[Tensor, Tensor]:
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The ``k`` largest (or smallest) elements along ``dim`` in order, and the indices at which they stood.
 
     Equal elements come in the order in which they stand in x.

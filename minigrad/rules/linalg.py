@@ -75,7 +75,7 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
     return matmul(x, y)
 
 
-# --- einsum -------------------------------------------------------------------------------------------------------
+# --- einsum ---------------------------------------------------------------------------------------
 
 
 def parse_einsum(equation: str, ndims: Sequence[int]) -> tuple[list[str], str]:

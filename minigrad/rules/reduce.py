@@ -81,9 +81,7 @@ def _freedom(x: Array, dim: Any, correction: float) -> Any:
 
 @op(
     promote="float",
-    x=lambda g, x, dim, correction: (
-        keep(g, x.shape, dim) * (2 / _freedom(x, dim, correction)) * _centered(x, dim)
-    ),
+    x=lambda g, x, dim, correction: keep(g, x.shape, dim) * (2 / _freedom(x, dim, correction)) * _centered(x, dim),
 )
 @quietly
 def var(x: Array, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Array:

@@ -102,13 +102,11 @@ def repeat(x: Array, repeats: tuple[int, ...]) -> Array:
         ValueError: fewer numbers than dimensions.
     """
     if len(repeats) < x.ndim:
-        raise ValueError(
-            f"{len(repeats)} repeats for {x.ndim} dimensions; give at least one for each dimension"
-        )
+        raise ValueError(f"{len(repeats)} repeats for {x.ndim} dimensions; give at least one for each dimension")
     return np.tile(x, repeats)
 
 
-# --- several tensors in, or out -----------------------------------------------------------------------------------
+# --- several tensors in, or out -------------------------------------------------------------------
 
 
 def _cat_backward(g: Array, tensors_shape: Sequence[tuple[int, ...]], dim: int) -> list[Array]:
