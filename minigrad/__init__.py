@@ -9,6 +9,7 @@ tensor([2.4730818, 0.       ])
 
 from minigrad import autograd as autograd
 from minigrad import dtypes as _dtypes
+from minigrad import func as func
 from minigrad import nn as nn
 from minigrad import optim as optim
 from minigrad.creation import *

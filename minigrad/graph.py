@@ -198,7 +198,7 @@ class Node:
         self.saved = saved  # None once it was freed
         self.counters = counters
         self.versions = versions
-        self.shape: Any = ()
+        self.shape: Any = ()  # of the output; of an operation with several outputs a list, as the dtype
         self.dtype: Any = None
         self.hooks: list[Callable[[Array], Array]] | None = None
         # Of an operation with several results, each has a small node of its own that says which one it is.
@@ -367,6 +367,8 @@ def _collect_output(node: Node, cotangent: Array, pending: dict[Parent, Any], he
     (operation,) = node.parents
     assert isinstance(operation, Node)
     if operation not in pending:
-        pending[operation] = [np.zeros(shape, operation.dtype) for shape in operation.shape]
+        pending[operation] = [
+            np.zeros(shape, dtype) for shape, dtype in zip(operation.shape, operation.dtype, strict=True)
+        ]
         heapq.heappush(heap, (-operation.number, operation))
     pending[operation][node.output] = cotangent

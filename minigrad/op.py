@@ -287,8 +287,8 @@ class Op(Generic[P]):
         first._version[1] |= self.view
         if node is None:
             return tuple(first.result_class(array, None, False, version) for array in arrays)
-        node.shape = tuple(array.shape for array in arrays)
-        node.dtype = arrays[0].dtype
+        node.shape = [array.shape for array in arrays]
+        node.dtype = [array.dtype for array in arrays]
         results = []
         for k, array in enumerate(arrays):
             picked = Node(self, node.plan, [node], [], [], [])
@@ -398,6 +398,8 @@ class Op(Generic[P]):
         """Return a Tensor of the saved ``array`` at the place in the graph that ``parent`` is."""
         if isinstance(parent, Node):
             return TensorBase.result_class(array, parent, True)  # type: ignore[return-value]
+        if parent.dtype != array.dtype:
+            return registry["cast"](parent, array.dtype)  # it was promoted to its partner's dtype
         if parent._data is not array:
             raise RuntimeError(
                 f"the gradient of {self.name} needs a leaf tensor whose .data has been replaced since; "
@@ -408,7 +410,10 @@ class Op(Generic[P]):
     def differentiate_composed(self, node: Node, g: Array, values: list[Any]) -> Sequence[Any]:
         """Differentiate the composed form instead of running the rule, which need not be differentiable."""
         assert self.composed is not None
-        named = dict(zip(node.plan.names, values, strict=True))
+        named = {
+            name: TensorBase.result_class(value) if isinstance(value, np.ndarray) else value
+            for name, value in zip(node.plan.names, values, strict=True)
+        }
         inputs: list[Any] = []
         for i in node.plan.arguments:
             # A node of its own for each input, so that the walk below stops there, whatever lies behind it.

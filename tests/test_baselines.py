@@ -15,9 +15,7 @@ ALPHABET = "abcde"
 some_text = st.text(st.sampled_from(ALPHABET), max_size=60)
 
 
-def witten_bell(
-    train: Sequence[Hashable], context: list[Hashable], symbol: Hashable, vocab_size: int
-) -> float:
+def witten_bell(train: Sequence[Hashable], context: list[Hashable], symbol: Hashable, vocab_size: int) -> float:
     """The formula as written, counted anew for each call; the context must be cut to the order already."""
     followers = [
         train[start + len(context)]
@@ -48,9 +46,7 @@ def test_probability_is_the_formula(train: str, context: str, symbol: str, order
 
 
 @given(some_text, st.text(st.sampled_from(ALPHABET), min_size=1, max_size=12), some_text, st.integers(1, 4))
-def test_cross_entropy_is_the_mean_over_the_symbols(
-    train: str, symbols: str, context: str, order: int
-) -> None:
+def test_cross_entropy_is_the_mean_over_the_symbols(train: str, symbols: str, context: str, order: int) -> None:
     model = NGramModel.train(train, order, vocab_size=5)
     read = context + symbols
     expected = [
@@ -119,9 +115,7 @@ KNOWN_TOPICS = {"count": 79, "characters": 464_970}
 topics_here = {"count": len(topics), "characters": sum(map(len, topics.values()))}
 
 
-@pytest.mark.skipif(
-    topics_here != KNOWN_TOPICS, reason=f"this Python's help topics are others: {topics_here}"
-)
+@pytest.mark.skipif(topics_here != KNOWN_TOPICS, reason=f"this Python's help topics are others: {topics_here}")
 @pytest.mark.parametrize(
     ("characters", "figures"),
     [

@@ -269,9 +269,7 @@ def test_unknown_characters_are_named() -> None:
         ValueError, match=r"the character 'X' \(first at position 2\) never .* contains it, or .*BPE"
     ):
         tokenizer.encode("abXaX")
-    with pytest.raises(
-        ValueError, match=r"'2', '1', '5', '4', '3' and 2 more \(first at position 1\).* them"
-    ):
+    with pytest.raises(ValueError, match=r"'2', '1', '5', '4', '3' and 2 more \(first at position 1\).* them"):
         tokenizer.encode("a2154367")
     with pytest.raises(ValueError, match=r"'\\ud800'"):
         tokenizer.encode("\ud800")

@@ -11,6 +11,7 @@ import numpy as np
 from minigrad import special
 from minigrad.graph import Array
 from minigrad.op import kernel
+from minigrad.rules.elementwise import quietly
 
 SLOPE = math.sqrt(2 / math.pi)
 CUBIC = 0.044715
@@ -29,14 +30,14 @@ def _gelu_backward(
     """d/dx x Φ(x) = Φ(x) + x φ(x), with Φ(x) kept from the forward pass."""
     if approximate == "tanh":
         # Φ = (1 + t) / 2 with t = tanh(u), so Φ' = 2 Φ (1 − Φ) u'.
-        slope = x * x
+        slope = np.asarray(x * x)
         slope *= 3 * CUBIC * SLOPE
         slope += SLOPE
         slope *= saved
         slope *= 1 - saved
         slope *= 2
     else:
-        slope = x * x
+        slope = np.asarray(x * x)
         slope *= -0.5
         np.exp(slope, out=slope)
         slope *= 1 / math.sqrt(2 * math.pi)
@@ -47,6 +48,7 @@ def _gelu_backward(
 
 
 @kernel(_gelu_backward, ["x"], composed=gelu_composed, promote="float")
+@quietly
 def gelu(x: Array, approximate: str = "none") -> Any:
     """x Φ(x), where Φ is the distribution function of the normal distribution.
 

@@ -22,14 +22,14 @@ def cross_entropy_composed(
     """−Σ q ln softmax(logits), with q = 1 − ε on the target and ε / V spread over all V classes."""
     log_p = logits.log_softmax(-1)
     kept = target != ignore_index
-    rows = np.arange(len(target))
-    loss = -(1 - label_smoothing) * log_p[rows, np.where(kept, target, 0)]
+    chosen = log_p[np.arange(len(target)), target.masked_fill(~kept, 0)]
+    loss = -(1 - label_smoothing) * chosen
     if label_smoothing:
         loss = loss - label_smoothing * log_p.mean(-1)
-    loss = loss.masked_fill(~kept, 0) if isinstance(kept, type(logits)) else loss * kept
+    loss = loss.masked_fill(~kept, 0)
     if reduction == "none":
         return loss
-    return loss.sum() if reduction == "sum" else loss.sum() / max(int(np.sum(kept)), 1)
+    return loss.sum() if reduction == "sum" else loss.sum() / max(kept.sum().item(), 1)
 
 
 def _cross_entropy_backward(

@@ -83,7 +83,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """Return all elements in one vector, through which gradients flow."""
-    return cat([parameter.reshape(-1) for parameter in parameters])  # type: ignore[no-any-return]
+    vector: Tensor = cat([parameter.reshape(-1) for parameter in parameters])
+    return vector
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:

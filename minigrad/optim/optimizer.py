@@ -216,8 +216,8 @@ def restored(value: Any, parameter: Tensor, name: str) -> Any:
     """
     if not isinstance(value, Tensor):
         return copy.deepcopy(value)
-    if not value.ndim:
-        return value.item()  # PyTorch keeps the number of steps as a 0-d tensor
+    if name == "step":
+        return value.item()  # PyTorch keeps the number of steps as a tensor
     if value.shape != parameter.shape:
         raise ValueError(
             f"the state has '{name}' of shape {value.shape} for a parameter of shape {parameter.shape}"

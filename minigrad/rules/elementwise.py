@@ -76,6 +76,7 @@ def pow(x: Array, y: Array) -> Array:
 
 
 @op(numpy=np.square, x=lambda g, x: g * (2 * x))
+@quietly
 def square(x: Array) -> Array:
     """x², elementwise."""
     return np.square(x)
@@ -144,12 +145,14 @@ def rsqrt(x: Array) -> Array:
 
 
 @op(numpy=np.sin, promote="float", x=lambda g, x: g * np.cos(x))
+@quietly
 def sin(x: Array) -> Array:
     """Sine of x in radians, elementwise."""
     return np.sin(x)
 
 
 @op(numpy=np.cos, promote="float", x=lambda g, x: -g * np.sin(x))
+@quietly
 def cos(x: Array) -> Array:
     """Cosine of x in radians, elementwise."""
     return np.cos(x)
@@ -178,6 +181,7 @@ def relu(x: Array) -> Array:
 
 
 @op(promote="float", x=lambda g, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)))
+@quietly
 def erf(x: Array) -> Array:
     """The error function 2/√π ∫₀ˣ e^(−t²) dt, elementwise."""
     return special.erf(x)

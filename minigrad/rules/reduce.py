@@ -30,7 +30,7 @@ def normalize(dim: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     dims = (dim,) if isinstance(dim, int | np.integer) else tuple(dim)
     for d in dims:
-        if not -ndim <= d < max(ndim, 1):
+        if not -max(ndim, 1) <= d < max(ndim, 1):
             raise np.exceptions.AxisError(int(d), ndim)
     return tuple(int(d) % ndim for d in dims) if ndim else ()
 
@@ -151,6 +151,7 @@ def _norm_gradient(g: Array, x: Array, out: Array, dim: Any) -> Array:
 
 
 @op(promote="float", x=_norm_gradient)
+@quietly
 def _euclidean_norm(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     return np.sqrt(add_up(x * x, axis=axes(dim), keepdims=keepdim))
 

@@ -22,7 +22,7 @@ def reshape(x: Array, shape: Any) -> Array:
     return np.reshape(x, shape)
 
 
-@op(view=True, x=lambda g, dims: np.transpose(g, tuple(int(i) for i in np.argsort(dims))))
+@op(view=True, x=lambda g, dims: np.transpose(g, tuple(int(i) for i in np.argsort([d % len(dims) for d in dims]))))
 def permute(x: Array, dims: tuple[int, ...]) -> Array:
     """The dimensions in another order: result dimension i is dimension ``dims[i]`` of x.  A view."""
     return np.transpose(x, dims)
