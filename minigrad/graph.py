@@ -125,7 +125,7 @@ class TensorBase:
     are where a backward pass ends.
     """
 
-    __slots__ = ("__weakref__", "_data", "_hooks", "_node", "_requires_grad", "_version", "grad")
+    __slots__ = ("__weakref__", "_data", "_hooks", "_node", "_requires_grad", "_version", "_view", "grad")
 
     result_class: ClassVar[type[TensorBase]]  # the class that operations return, also those on a subclass
 
@@ -139,10 +139,22 @@ class TensorBase:
         self._data: np.ndarray[Any, np.dtype[Any]] = data
         self._node = node
         self._requires_grad = requires_grad
-        # [how often the memory was written in place, whether it has views]: shared by a base and its views.
+        # [how often the memory was written in place, how often recorded]: shared by an owner and its views.
         self._version = [0, 0] if version is None else version
+        self._view: View | None = None  # how this tensor came to share another's memory
         self._hooks: list[Callable[[Array], Array]] | None = None  # of a leaf; others keep them in their node
         self.grad: Any = None
+
+    def refresh(self) -> TensorBase:
+        """Bring a view's place in the graph up to date, if its memory has been written since, and return it."""
+        view = self._view
+        if view is not None and view.seen != self._version[1]:
+            view.base.refresh()
+            with enable_grad():
+                made = view.replay(view.base)
+            self._node, self._requires_grad = made._node, made._requires_grad
+            view.seen = self._version[1]
+        return self
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -153,6 +165,25 @@ class TensorBase:
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of the elements."""
         return self._data.dtype
+
+
+class View:
+    """How a view was made, so that its place in the graph can be found anew after a write to its memory."""
+
+    __slots__ = ("base", "inputs", "op", "output", "seen")
+
+    def __init__(self, base: TensorBase, op: Op[...], inputs: Sequence[Any], output: int | None) -> None:
+        self.base = base
+        self.op = op
+        self.inputs = inputs  # the operation's other arguments
+        self.output = output  # which of its results, if it has several
+        self.seen = base._version[1]  # recorded writes at the time
+
+    def replay(self, base: Any) -> Any:
+        """Make the same view of another array or tensor."""
+        operation = self.op if isinstance(base, TensorBase) else self.op.forward
+        made = operation(base, *self.inputs)
+        return made if self.output is None else made[self.output]
 
 
 Parent: TypeAlias = "Node | TensorBase"  # the node that made an input, or the input itself where it is a leaf

@@ -37,7 +37,7 @@ from typing import (
 import numpy as np
 
 from minigrad.dtypes import category, get_default_dtype, result_dtype
-from minigrad.graph import Array, Node, Parent, TensorBase, _recording, backward_pass, enable_grad
+from minigrad.graph import Array, Node, Parent, TensorBase, View, _recording, backward_pass, enable_grad
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
@@ -153,6 +153,8 @@ class Op(Generic[P]):
         wanted: list[int] = []
         for position, argument in enumerate(inputs):
             if isinstance(argument, TensorBase):
+                if argument._version[1]:
+                    argument.refresh()
                 values[position] = data = argument._data
                 if first is None:
                     first, dtype = argument, data.dtype
@@ -186,15 +188,16 @@ class Op(Generic[P]):
                 values += (out, saved)
                 node = self.record(plan, inputs, values)
         if type(out) is tuple:
-            return self.several_results(first, out, node)  # type: ignore[no-any-return]
+            return self.several_results(inputs, out, node)  # type: ignore[no-any-return]
         if type(out) is not np.ndarray:
             out = np.asarray(out)  # NumPy makes scalars of 0-d results
 
         version = None
         if self.view and shares_memory(out, first._data):
             version = first._version
-            version[1] = 1
         result = first.result_class(out, node, node is not None, version)
+        if version is not None:
+            result._view = View(first, self, inputs[1:], None)
         if node is not None:
             node.shape = out.shape
             node.dtype = out.dtype
@@ -281,19 +284,23 @@ class Op(Generic[P]):
         n = len(values) - len(options)
         return self.forward(*values[:n], **dict(zip(options, values[n:], strict=True)))
 
-    def several_results(self, first: TensorBase, arrays: tuple[Any, ...], node: Node | None) -> Any:
+    def several_results(self, inputs: Sequence[Any], arrays: Sequence[Any], node: Node | None) -> Any:
         """Wrap the outputs of an operation with several, each with a node that says which one it is."""
+        first = next(x for x in inputs if isinstance(x, TensorBase))
         version = first._version if self.view else None
-        first._version[1] |= self.view
-        if node is None:
-            return tuple(first.result_class(array, None, False, version) for array in arrays)
-        node.shape = [array.shape for array in arrays]
-        node.dtype = [array.dtype for array in arrays]
+        if node is not None:
+            node.shape = [array.shape for array in arrays]
+            node.dtype = [array.dtype for array in arrays]
         results = []
         for k, array in enumerate(arrays):
-            picked = Node(self, node.plan, [node], [], [], [])
-            picked.output, picked.shape, picked.dtype = k, array.shape, array.dtype
-            results.append(first.result_class(array, picked, True, version))
+            picked = None
+            if node is not None:
+                picked = Node(self, node.plan, [node], [], [], [])
+                picked.output, picked.shape, picked.dtype = k, array.shape, array.dtype
+            result = first.result_class(array, picked, node is not None, version)
+            if self.view:
+                result._view = View(first, self, inputs[1:], k)
+            results.append(result)
         return tuple(results)
 
     def make_plan(self, n: int, wanted: Sequence[int]) -> Plan:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from minigrad import dtypes, numpy_bridge
-from minigrad.graph import Node, TensorBase, backward_pass, is_grad_enabled
+from minigrad import dtypes, inplace, numpy_bridge
+from minigrad.graph import Node, TensorBase, backward_pass
 from minigrad.kernels import activation
 from minigrad.kernels import softmax as softmax_kernel
 from minigrad.rules import elementwise, indexing, linalg, reduce, shape
@@ -79,7 +79,7 @@ class Tensor(TensorBase):
         Raises (when set):
             RuntimeError: the dtype is not floating, or the tensor was computed from others.
         """
-        return self._requires_grad
+        return self.refresh()._requires_grad
 
     @requires_grad.setter
     def requires_grad(self, mode: bool) -> None:
@@ -97,12 +97,12 @@ class Tensor(TensorBase):
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user rather than by a recorded operation."""
-        return self._node is None
+        return self.refresh()._node is None
 
     @property
     def grad_fn(self) -> Node | None:
         """The node that made the tensor; None for a leaf."""
-        return self._node
+        return self.refresh()._node
 
     def __len__(self) -> int:
         if not self._data.ndim:
@@ -140,8 +140,8 @@ class Tensor(TensorBase):
         notes = ""
         if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool_):
             notes += f", dtype={self.dtype}"
-        if self._node is not None:
-            notes += f", grad_fn=<{self._node.op.name}>"
+        if self.grad_fn is not None:
+            notes += f", grad_fn=<{self.grad_fn.op.name}>"
         elif self._requires_grad:
             notes += ", requires_grad=True"
         return f"{type(self).__name__.lower()}({values}{notes})"
@@ -183,7 +183,7 @@ class Tensor(TensorBase):
         Raises:
             RuntimeError: the tensor requires a gradient, which the array could not carry on.
         """
-        if self._requires_grad:
+        if self.requires_grad:
             raise RuntimeError("a tensor that requires a gradient can't become an array: use x.detach().numpy()")
         return self._data
 
@@ -307,7 +307,7 @@ class Tensor(TensorBase):
         Raises:
             RuntimeError: the tensor does not require a gradient.
         """
-        if not self._requires_grad:
+        if not self.requires_grad:
             raise RuntimeError("retain_grad() is for tensors that require a gradient")
         if self._node is None:
             return
@@ -328,7 +328,7 @@ class Tensor(TensorBase):
         Raises:
             RuntimeError: the tensor does not require a gradient.
         """
-        if not self._requires_grad:
+        if not self.requires_grad:
             raise RuntimeError("register_hook() is for tensors that require a gradient")
 
         def call(gradient: Any) -> Any:
@@ -653,38 +653,13 @@ class Tensor(TensorBase):
     # --- in place ---------------------------------------------------------------------------------
 
     def _in_place(self, operation: Callable[..., Tensor], *arguments: Any) -> Self:
-        """Overwrite the elements by ``operation(self, *arguments)``, and take over its place in the graph.
+        """Overwrite the elements by ``operation(self, *arguments)``.
 
         Raises:
-            RuntimeError: the result needs to be recorded, but the tensor is a leaf whose gradient is wanted, or
-                shares its memory with views, whose place in the graph this would not change.
+            RuntimeError: a leaf that requires a gradient is written while operations are recorded, the memory is
+                read-only, or the result doesn't fit it.
         """
-        result = operation(self, *arguments)
-        self._check_recordable(result, getattr(operation, "name", "an in-place operation"))
-        if result.shape != self.shape:
-            raise RuntimeError(f"an in-place result of shape {result.shape} doesn't fit the shape {self.shape}")
-        np.copyto(self._data, result._data, casting="same_kind")
-        return self._now(result)
-
-    def _check_recordable(self, result: Tensor, name: str) -> None:
-        if not result._requires_grad:
-            return
-        if self._node is None and self._requires_grad:
-            raise RuntimeError(
-                f"{name} in place on a leaf tensor of shape {self.shape} that requires a gradient: "
-                "write y = x + ... for a new tensor, or update it inside `with mg.no_grad():`"
-            )
-        if self._version[1]:
-            raise RuntimeError(
-                f"{name} in place on a tensor of shape {self.shape} that is a view, or has views: this can't be "
-                "recorded; use an operation that makes a new tensor, such as x = x + y"
-            )
-
-    def _now(self, result: Tensor) -> Self:
-        """Take over the place in the graph of ``result``, the tensor's new value."""
-        self._version[0] += 1
-        if result._requires_grad:
-            self._node, self._requires_grad = result._node, True
+        inplace.replace(self, operation(self, *arguments), getattr(operation, "name", "an operation"))
         return self
 
     def __iadd__(self, other: Any) -> Self:
@@ -737,13 +712,7 @@ class Tensor(TensorBase):
         return self.copy_(0)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        index = as_index(index)
-        recorded = is_grad_enabled() and (self._requires_grad or getattr(value, "requires_grad", False))
-        result = indexing._set(self, value, index) if recorded else self
-        if recorded:
-            self._check_recordable(result, "x[index] = value")
-        self._data[index] = as_array(value)
-        self._now(result)
+        inplace.assign(self, as_index(index), value)
 
 
 TensorBase.result_class = Tensor
@@ -846,7 +815,7 @@ def start_of_backward(
     """
     nodes, cotangents = [], []
     for output, gradient in zip(outputs, gradients, strict=True):
-        if not output._requires_grad:
+        if not output.requires_grad:
             raise RuntimeError(
                 "this tensor does not require a gradient and was not computed from one that does: "
                 "make an input with requires_grad=True, outside no_grad()"

@@ -40,19 +40,17 @@ def place(g: Array, index: Any, shape: tuple[int, ...]) -> Array:
     return result
 
 
-@op(x=lambda g, index: g * _without(g, index), value=lambda g, index: g[index])
-def _set(x: Array, value: Array, index: Any) -> Array:
-    """x with ``value`` written at ``index``: what x[index] = value records."""
-    out = np.copy(x)
-    out[index] = value
-    return out
+def _elsewhere(g: Array, at: Any) -> Array:
+    """Return g with zeros at the flat positions ``at``: what was overwritten has no influence any more."""
+    mask = np.ones(g.size, g.dtype)
+    mask[at] = 0
+    return g * mask.reshape(g.shape)
 
 
-def _without(g: Array, index: Any) -> np.ndarray[Any, Any]:
-    """Return ones of the shape of g, with zeros at ``index``: what was overwritten has no influence."""
-    mask = np.ones(g.shape, g.dtype)
-    mask[index] = 0
-    return mask
+@op(x=_elsewhere, value=lambda g, at: np.reshape(g, -1)[at])
+def overwrite(x: Array, value: Array, at: Array) -> Array:
+    """x, into whose memory ``value`` has been written at the flat positions ``at``: only the recording is new."""
+    return x
 
 
 @op(view=True, x=lambda g, index, x_shape: place(g, index, x_shape))
