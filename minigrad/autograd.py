@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.anomaly import detect_anomaly as detect_anomaly
 from minigrad.function import Function as Function
 from minigrad.graph import backward_pass
 from minigrad.tensor import Tensor, accumulate, start_of_backward

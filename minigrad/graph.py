@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
+from minigrad import anomaly
+
 __all__ = [
     "enable_grad",
     "inference_mode",
@@ -208,6 +210,7 @@ class Node:
         "plan",
         "saved",
         "shape",
+        "trace",
         "versions",
     )
 
@@ -234,6 +237,7 @@ class Node:
         self.hooks: list[Callable[[Array], Array]] | None = None
         # Of an operation with several results, each has a small node of its own that says which one it is.
         self.output: int | None = None
+        self.trace: anomaly.Trace | None = None  # in anomaly mode only
 
     def free(self) -> None:
         """Let go of the saved values and of the parents: a backward pass is done with them."""
@@ -367,8 +371,13 @@ def backward_pass(
                 )
             if node.counters:
                 check_versions(node)
+            if node.trace is not None:
+                anomaly.check_saved(node)
             pullback = node.op.pullback_as_tensors if create_graph else node.op.pullback
-            for parent, gradient in zip(node.parents, pullback(node, cotangent, useful), strict=True):
+            gradients = pullback(node, cotangent, useful)
+            if node.trace is not None:
+                anomaly.check_gradients(node, cotangent, gradients)
+            for parent, gradient in zip(node.parents, gradients, strict=True):
                 if gradient is not None:
                     # A rule's result is a new array unless it handed the cotangent on or made a view of something.
                     fresh = gradient is not cotangent and type(gradient) is np.ndarray and gradient.base is None

@@ -36,6 +36,7 @@ from typing import (
 
 import numpy as np
 
+from minigrad.anomaly import detecting, trace
 from minigrad.dtypes import category, get_default_dtype, result_dtype
 from minigrad.graph import Array, Node, Parent, TensorBase, View, _recording, backward_pass, enable_grad
 
@@ -187,6 +188,8 @@ class Op(Generic[P]):
             if plan.arguments:
                 values += (out, saved)
                 node = self.record(plan, inputs, values)
+        if (check := detecting.get()) is not None:
+            trace(node, self.name, values[: len(inputs)], out if type(out) is tuple else [out], check)
         if type(out) is tuple:
             return self.several_results(inputs, out, node)  # type: ignore[no-any-return]
         if type(out) is not np.ndarray:

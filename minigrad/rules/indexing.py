@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def place(g: Array, index: Any, shape: tuple[int, ...]) -> Array:
 
 def _elsewhere(g: Array, at: Any) -> Array:
     """Return g with zeros at the flat positions ``at``: what was overwritten has no influence any more."""
-    mask = np.ones(g.size, g.dtype)
+    mask = np.ones(math.prod(g.shape), g.dtype)
     mask[at] = 0
     return g * mask.reshape(g.shape)
 

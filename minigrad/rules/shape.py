@@ -190,7 +190,8 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @op(view=True, x=lambda g, dim: np.stack(g, axis=dim))
 def _unbind(x: Array, dim: int) -> Any:
-    return tuple(np.moveaxis(x, dim, 0))
+    moved = np.moveaxis(x, dim, 0)
+    return tuple(moved[i, ...] for i in range(len(moved)))  # the ... has NumPy make 0-d views, not scalars
 
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
