@@ -33,7 +33,7 @@ class Recipe:
     steps: int = described(3000, "training steps")
     batch_size: int = described(12, "sequences in a step, each as long as the context")
     learning_rate: float = described(2e-3, "AdamW's rate at its highest")
-    warmup_steps: int = described(100, "steps over which the rate rises; then it falls along a cosine to 0")
+    warmup_steps: int = described(300, "steps over which the rate rises; then it falls along a cosine to 0")
     weight_decay: float = described(0.1, "AdamW's pull of the matrices towards zero")
     beta1: float = described(0.9, "AdamW's memory of gradients")
     beta2: float = described(0.99, "AdamW's memory of squared gradients")

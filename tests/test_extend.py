@@ -1,0 +1,168 @@
+"""Operations of one's own, and what anomaly mode says when one goes wrong."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.autograd import Function, detect_anomaly, gradcheck, gradgradcheck
+
+
+class Scale(Function):
+    """x · s and e^x: two outputs, a number among the arguments, an output saved."""
+
+    @staticmethod
+    def forward(ctx, x, s, power):
+        out = x.exp()
+        ctx.save_for_backward(x, s, out)
+        ctx.power = power
+        return x * s**power, out
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, s, out = ctx.saved_tensors
+        return g * s**ctx.power + h * out, (g * x * ctx.power * s ** (ctx.power - 1)).sum(), None
+
+
+def inputs():
+    return mg.tensor([0.5, -1.0], dtype=mg.float64, requires_grad=True), mg.tensor(
+        1.5, dtype=mg.float64, requires_grad=True
+    )
+
+
+def test_a_function_of_ones_own_at_both_orders():
+    function = lambda x, s: Scale.apply(x, s, 3)
+    assert gradcheck(function, inputs())
+    assert gradgradcheck(function, inputs())
+
+
+def test_the_new_style_with_setup_context():
+    class Square(Function):
+        @staticmethod
+        def forward(x):
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x * g
+
+    assert gradgradcheck(Square.apply, inputs()[0])
+
+
+def test_an_output_that_is_not_used_has_gradient_zero():
+    x, s = inputs()
+    first, _ = Scale.apply(x, s, 1)
+    (first * mg.tensor([1.0, -2.0])).sum().backward()
+    assert x.grad.tolist() == [1.5, -3.0]
+
+
+def test_nothing_is_kept_without_a_gradient_and_no_cycle_with_one():
+    x, s = inputs()
+    assert not Scale.apply(x.detach(), s.detach(), 1)[0].requires_grad
+    with mg.no_grad():
+        assert not Scale.apply(x, s, 1)[0].requires_grad
+    gc.disable()
+    try:
+        _, out = Scale.apply(x, s, 1)
+        gone = weakref.ref(out)
+        del out, _
+        assert gone() is None, "a saved output must not keep itself alive"
+    finally:
+        gc.enable()
+
+
+def test_a_saved_tensor_that_changes_is_noticed():
+    x, s = inputs()
+    y = x * 1
+    first, _ = Scale.apply(y, s, 1)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match=r"Scale.*modified in place"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        (lambda g: (g, g), r"2 gradients.*1 argument"),
+        (lambda g: g[:1].reshape(1, 1, 1).expand(3, 1, 1).sum(0).reshape(1, 1).expand(1, 3), r"shape \(1, 3\)"),
+    ],
+)
+def test_a_backward_that_returns_nonsense(returned, says):
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return returned(g)
+
+    x, _ = inputs()
+    with pytest.raises(RuntimeError, match=says):
+        Wrong.apply(x).sum().backward()
+
+
+def test_a_mistake_in_the_rule_is_caught_and_explained():
+    class Off(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x**2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 999
+
+    x, _ = inputs()
+    with pytest.raises(RuntimeError, match=r"at \(0,\) the rule gives .*finite differences give"):
+        gradcheck(Off.apply, x)
+
+
+# --- anomaly mode ---------------------------------------------------------------------------------
+
+
+def test_the_trap_of_where_is_named_with_the_users_line():
+    x = mg.tensor([4.0, 0.0], requires_grad=True)
+    y = mg.where(x > 0, x.sqrt(), 0).sum()
+    y.backward()
+    assert np.isnan(x.grad.numpy()[1]), "this is the trap"
+    with (
+        pytest.raises(RuntimeError, match=r"sqrt.*nan at \(1,\).*test_extend\.py.*MARK.*where") as caught,
+        detect_anomaly(),
+    ):
+        mg.where(x > 0, x.sqrt(), 0).sum().backward()  # MARK
+    assert "\n" not in str(caught.value)
+    with detect_anomaly():
+        mg.where(x > 0, mg.where(x > 0, x, 1).sqrt(), 0).sum().backward()
+
+
+def test_a_forward_value_is_blamed_on_the_operation_where_it_appears():
+    x = mg.tensor([1.0, -1.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"log gives nan at \(1,\)"), detect_anomaly():
+        x.log() * 2
+    with detect_anomaly():  # an infinity that was put in on purpose is nobody's fault
+        x.masked_fill(x > 0, -np.inf).softmax(0).sum().backward()
+    with detect_anomaly(check_nan=False):
+        x.log()
+
+
+def test_a_write_behind_the_engines_back_is_noticed():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    with detect_anomaly():
+        y = x.exp()
+        y.detach().numpy()[0] = 5
+        with pytest.raises(RuntimeError, match=r"shape \(2,\).*exp had saved.*behind"):
+            y.sum().backward()
+
+
+def test_the_mode_ends_with_its_block():
+    x = mg.tensor([0.0], requires_grad=True)
+    with pytest.raises(ZeroDivisionError), detect_anomaly():
+        raise ZeroDivisionError
+    assert x.log().item() == -np.inf
