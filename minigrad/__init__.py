@@ -8,11 +8,13 @@ tensor([2.4730818, 0.       ])
 """
 
 from minigrad import autograd as autograd
+from minigrad import cuda as cuda
 from minigrad import dtypes as _dtypes
 from minigrad import func as func
 from minigrad import nn as nn
 from minigrad import optim as optim
 from minigrad.creation import *
+from minigrad.devices import device as device
 from minigrad.dtypes import *
 from minigrad.functional import *
 from minigrad.graph import *

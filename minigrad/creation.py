@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from minigrad import dtypes
+from minigrad.devices import check_device
 from minigrad.random import rand, randn
-from minigrad.tensor import Tensor, as_array, check_device, sizes
+from minigrad.tensor import Tensor, as_array, extent
 
 __all__ = [
     "arange",
@@ -25,6 +26,8 @@ __all__ = [
     "rand_like",
     "randn_like",
     "tensor",
+    "tril_indices",
+    "triu_indices",
     "zeros",
     "zeros_like",
 ]
@@ -35,6 +38,7 @@ def _infer(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
 
     Raises:
         TypeError: the data hold something that is no number.
+        RuntimeError: the data are None.
         ValueError: nested lists of unequal length.
     """
     if isinstance(data, list | tuple) and _holds_tensors(data):
@@ -44,9 +48,11 @@ def _infer(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         dtype = dtypes.get_default_dtype()
     if dtype is None and array.size == 0 and isinstance(data, list | tuple):
         dtype = dtypes.get_default_dtype()
+    if data is None:
+        raise RuntimeError("a tensor can't be made from None")
     if array.dtype.kind not in "biuf":
         raise TypeError(f"a tensor holds floats, integers or booleans, not {array.dtype} ({data!r:.60})")
-    return array if dtype is None else array.astype(dtype, copy=False)
+    return array if dtype is None else array.astype(dtypes.as_dtype(dtype), copy=False)
 
 
 def _holds_tensors(data: Any) -> bool:
@@ -103,22 +109,22 @@ def _filled(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Te
 
 
 def _dtype(dtype: Any) -> Any:
-    return dtypes.get_default_dtype() if dtype is None else np.dtype(dtype)
+    return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of shape ``size``: ``zeros(2, 3)`` or ``zeros((2, 3))``."""
-    return _filled(np.zeros(sizes(size), _dtype(dtype)), device, requires_grad)
+    return _filled(np.zeros(extent(size), _dtype(dtype)), device, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of shape ``size``."""
-    return _filled(np.ones(sizes(size), _dtype(dtype)), device, requires_grad)
+    return _filled(np.ones(extent(size), _dtype(dtype)), device, requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of shape ``size`` whose elements are whatever the memory held."""
-    return _filled(np.empty(sizes(size), _dtype(dtype)), device, requires_grad)
+    return _filled(np.empty(extent(size), _dtype(dtype)), device, requires_grad)
 
 
 def full(
@@ -126,7 +132,7 @@ def full(
 ) -> Tensor:
     """A tensor of shape ``size`` with every element ``fill_value``, whose type decides the dtype."""
     value = _infer(as_array(fill_value), dtype)
-    return _filled(np.full(sizes((size,) if isinstance(size, int) else size), value), device, requires_grad)
+    return _filled(np.full(extent((size,)), value), device, requires_grad)
 
 
 def arange(
@@ -195,3 +201,13 @@ def rand_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> T
 def randn_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal numbers of the shape and dtype of ``x``."""
     return randn(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
+    """The indices of the lower triangle of a (row, col) matrix, up to diagonal ``offset``: (2, n)."""
+    return _filled(np.stack(np.tril_indices(row, offset, col)), device, False)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
+    """The indices of the upper triangle of a (row, col) matrix, from diagonal ``offset`` on: (2, n)."""
+    return _filled(np.stack(np.triu_indices(row, offset, col)), device, False)

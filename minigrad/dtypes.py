@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -9,16 +10,23 @@ import numpy as np
 
 __all__ = [
     "double",
+    "e",
+    "finfo",
     "float16",
     "float32",
     "float64",
     "get_default_dtype",
     "half",
+    "iinfo",
+    "inf",
     "int8",
     "int16",
     "int32",
     "int64",
     "long",
+    "nan",
+    "newaxis",
+    "pi",
     "set_default_dtype",
     "short",
     "uint8",
@@ -37,6 +45,21 @@ uint8 = np.dtype(np.uint8)
 bool_ = np.dtype(np.bool_)
 
 _default: DType = float32
+
+inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
+finfo, iinfo = np.finfo, np.iinfo
+newaxis = None
+
+
+def as_dtype(dtype: Any) -> DType:
+    """Return ``dtype`` as NumPy's.
+
+    Raises:
+        TypeError: it is none, or one that has no place here (complex numbers, strings, objects).
+    """
+    chosen: DType = np.dtype(dtype)
+    category(chosen)
+    return chosen
 
 
 def get_default_dtype() -> DType:

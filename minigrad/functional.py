@@ -7,29 +7,43 @@ from typing import Any
 import numpy as np
 
 from minigrad.kernels.softmax import log_softmax, softmax
+from minigrad.nn.functional import one_hot
 from minigrad.rules.elementwise import (
     abs,
+    acos,
     add,
+    asin,
+    atan,
+    atan2,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
     ceil,
     clamp,
     clone,
     cos,
-    div,
+    cosh,
     eq,
     erf,
     exp,
+    exp2,
     expm1,
     floor,
     floor_divide,
+    frac,
     ge,
     gt,
+    isclose,
     isfinite,
     isinf,
     isnan,
     le,
+    lerp,
     log,
     log1p,
     log2,
+    log10,
     logical_and,
     logical_not,
     logical_or,
@@ -39,6 +53,7 @@ from minigrad.rules.elementwise import (
     maximum,
     minimum,
     mul,
+    nan_to_num,
     ne,
     neg,
     pow,
@@ -50,14 +65,44 @@ from minigrad.rules.elementwise import (
     sigmoid,
     sign,
     sin,
+    sinh,
     sqrt,
     square,
     sub,
+    tan,
     tanh,
+    trunc,
     where,
 )
-from minigrad.rules.indexing import argsort, gather, index_select, scatter_add
-from minigrad.rules.linalg import bmm, dot, einsum, matmul, outer
+from minigrad.rules.indexing import (
+    argsort,
+    bincount,
+    gather,
+    index_add,
+    index_select,
+    masked_select,
+    narrow,
+    repeat_interleave,
+    scatter,
+    scatter_add,
+    searchsorted,
+    select,
+    take_along_dim,
+    unique,
+)
+from minigrad.rules.linalg import (
+    addmm,
+    baddbmm,
+    bmm,
+    dot,
+    einsum,
+    kron,
+    matmul,
+    mm,
+    mv,
+    outer,
+    tensordot,
+)
 from minigrad.rules.reduce import (
     all,
     amax,
@@ -65,54 +110,91 @@ from minigrad.rules.reduce import (
     any,
     argmax,
     argmin,
+    count_nonzero,
+    cumprod,
     cumsum,
     logsumexp,
     mean,
     norm,
+    prod,
     std,
+    std_mean,
     sum,
     var,
+    var_mean,
 )
 from minigrad.rules.shape import (
     cat,
     chunk,
+    diag,
+    diagonal,
     flip,
+    hstack,
+    meshgrid,
+    movedim,
     permute,
     reshape,
     roll,
     split,
     squeeze,
     stack,
+    tile,
+    trace,
     transpose,
     tril,
     triu,
     unbind,
     unsqueeze,
+    vstack,
 )
 from minigrad.tensor import Tensor, as_array
+from minigrad.tensor import divide as _divide
+from minigrad.tensor import print_options as _print_options
 
 __all__ = [
     "abs",
+    "acos",
     "add",
+    "addmm",
     "all",
     "allclose",
     "amax",
     "amin",
     "any",
+    "arccos",
+    "arcsin",
+    "arctan",
+    "arctan2",
     "argmax",
     "argmin",
     "argsort",
+    "asin",
+    "atan",
+    "atan2",
+    "baddbmm",
+    "bincount",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
     "bmm",
+    "broadcast_to",
     "cat",
     "ceil",
     "chunk",
     "clamp",
     "clip",
     "clone",
+    "compile",
     "concat",
     "concatenate",
     "cos",
+    "cosh",
+    "count_nonzero",
+    "cumprod",
     "cumsum",
+    "diag",
+    "diagonal",
     "div",
     "divide",
     "dot",
@@ -121,23 +203,33 @@ __all__ = [
     "equal",
     "erf",
     "exp",
+    "exp2",
     "expm1",
+    "fix",
     "flatten",
     "flip",
     "floor",
     "floor_divide",
+    "frac",
     "gather",
     "ge",
     "gt",
+    "hstack",
+    "index_add",
     "index_select",
+    "is_floating_point",
     "is_tensor",
+    "isclose",
     "isfinite",
     "isinf",
     "isnan",
+    "kron",
     "le",
+    "lerp",
     "log",
     "log1p",
     "log2",
+    "log10",
     "log_softmax",
     "logical_and",
     "logical_not",
@@ -146,36 +238,51 @@ __all__ = [
     "logsumexp",
     "lt",
     "masked_fill",
+    "masked_select",
     "matmul",
     "max",
     "maximum",
     "mean",
+    "meshgrid",
     "min",
     "minimum",
     "mm",
+    "moveaxis",
+    "movedim",
     "mul",
     "multiply",
     "mv",
+    "nan_to_num",
+    "narrow",
     "ne",
     "neg",
     "negative",
     "nonzero",
     "norm",
     "numel",
+    "one_hot",
     "outer",
     "permute",
     "pow",
+    "prod",
+    "ravel",
     "reciprocal",
     "relu",
     "remainder",
+    "repeat_interleave",
     "reshape",
     "roll",
     "round",
     "rsqrt",
+    "scatter",
     "scatter_add",
+    "searchsorted",
+    "select",
+    "set_printoptions",
     "sigmoid",
     "sign",
     "sin",
+    "sinh",
     "softmax",
     "sort",
     "split",
@@ -184,27 +291,52 @@ __all__ = [
     "squeeze",
     "stack",
     "std",
+    "std_mean",
     "sub",
     "subtract",
     "sum",
     "swapaxes",
     "swapdims",
+    "take_along_dim",
+    "tan",
     "tanh",
+    "tensordot",
+    "tile",
     "topk",
+    "trace",
     "transpose",
     "tril",
     "triu",
     "true_divide",
+    "trunc",
     "unbind",
+    "unique",
     "unsqueeze",
     "var",
+    "var_mean",
+    "vstack",
     "where",
 ]
 
-subtract, multiply, divide, true_divide, negative, clip = sub, mul, div, div, neg, clamp
+subtract, multiply, negative, clip = sub, mul, neg, clamp
+arcsin, arccos, arctan, arctan2, fix = asin, acos, atan, atan2, trunc
 swapaxes = swapdims = transpose
+moveaxis = movedim
 concat = concatenate = cat
-mm = mv = matmul
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """x / y, elementwise with broadcasting; ``rounding_mode="floor"`` rounds down, "trunc" towards 0.
+
+    Integers become floats of the default dtype, unless rounded.
+
+    Raises:
+        RuntimeError: another ``rounding_mode``.
+    """
+    return _divide(input, other, rounding_mode)
+
+
+divide = true_divide = div
 
 
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, **aliases: Any) -> Any:
@@ -274,3 +406,41 @@ def is_tensor(value: object) -> bool:
 def numel(input: Tensor) -> int:
     """The number of elements."""
     return input.numel()
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a floating one."""
+    return bool(input.is_floating_point())
+
+
+def ravel(input: Tensor) -> Tensor:
+    """All elements as a vector."""
+    return input.reshape(-1)
+
+
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
+    """x broadcast to a shape, without copying; −1 keeps a size."""
+    return input.expand(size)
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: int | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Choose how tensors are shown: digits, from how many elements on to shorten, how many then stay at each
+    end, characters in a line, and whether never (False) in scientific notation.  NumPy's own choices stay."""
+    chosen = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "max_line_width": linewidth}
+    _print_options.update({name: value for name, value in chosen.items() if value is not None})
+    if sci_mode is not None:
+        _print_options["suppress_small"] = not sci_mode
+
+
+def compile(model: Any = None, **options: Any) -> Any:
+    """Return ``model`` itself: NumPy's loops are compiled already, and nothing else is here.  Options are ignored.
+
+    As a decorator, also with options: ``@mg.compile(mode="default")``.
+    """
+    return model if model is not None else compile

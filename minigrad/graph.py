@@ -77,11 +77,26 @@ class set_grad_enabled:
     def __exit__(self, *exception: object) -> None:
         _recording.reset(self.tokens.pop())
 
+    def __call__(self, function: Function) -> Function:
+        """Decorate ``function`` instead: the mode is as before again, and set whenever it runs."""
+        _recording.reset(self.tokens.pop())
+
+        @functools.wraps(function)
+        def with_mode(*args: Any, **kwargs: Any) -> Any:
+            with set_grad_enabled(self.mode):
+                return function(*args, **kwargs)
+
+        return with_mode  # type: ignore[return-value]
+
 
 class _GradMode:
     """A ``with`` block and decorator that sets one grad mode; may be nested and re-entered."""
 
     mode: ClassVar[bool]
+
+    def __new__(cls, function: Any = None) -> Any:
+        """Return the mode; of a function, as in ``@no_grad`` without parentheses, the decorated function."""
+        return super().__new__(cls) if function is None else cls()(function)
 
     def __init__(self) -> None:
         self.tokens: list[Token[bool]] = []
@@ -240,13 +255,50 @@ class Node:
         self.trace: anomaly.Trace | None = None  # in anomaly mode only
 
     def free(self) -> None:
-        """Let go of the saved values and of the parents: a backward pass is done with them."""
+        """Let go of the saved values: a backward pass is done with them.
+
+        The parents stay, so that a second pass gets as far as here and can say what is wrong.
+        """
         self.saved = None
-        self.parents = []
         self.counters = []
 
+    def name(self) -> str:
+        """Return the operation's name as PyTorch spells it: "MulBackward0"; "CubeBackward" for a class Cube."""
+        words = "".join(part[:1].upper() + part[1:] for part in self.op.name.split("_"))
+        return f"{words}Backward" if self.op.name[:1].isupper() else f"{words}Backward0"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | AccumulateGrad, int], ...]:
+        """For each input that wants a gradient what made it, and which of its results it was."""
+        parents = self.parents
+        if self.output is not None and parents:
+            (operation,) = parents
+            parents = operation.parents if isinstance(operation, Node) else []
+        found: list[tuple[Node | AccumulateGrad, int]] = []
+        for parent in parents:
+            if isinstance(parent, Node):
+                found.append((parent, parent.output or 0))
+            else:
+                found.append((AccumulateGrad(parent), 0))
+        return tuple(found)
+
     def __repr__(self) -> str:
-        return f"<{self.op.name} node {self.number}>"
+        return f"<{self.name()} {self.number}>"
+
+
+class AccumulateGrad:
+    """Where a gradient arrives: in ``next_functions`` it stands for a leaf, which is its ``variable``."""
+
+    def __init__(self, variable: TensorBase) -> None:
+        self.variable = variable
+        self.next_functions = ()
+
+    def name(self) -> str:
+        """Return "AccumulateGrad"."""
+        return "AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
 
 
 def check_versions(node: Node) -> None:
@@ -342,8 +394,8 @@ def backward_pass(
             np.add(pending[parent], gradient, out=pending[parent])
         else:
             pending[parent] = pending[parent] + gradient
-            if type(pending[parent]) is np.ndarray:
-                owned.add(parent)
+            # The sum of 0-d arrays is a NumPy scalar, which nothing can be added into.
+            (owned.add if type(pending[parent]) is np.ndarray else owned.discard)(parent)
 
     for output, cotangent in zip(outputs, cotangents, strict=True):
         deliver(output, cotangent, False)
@@ -353,14 +405,14 @@ def backward_pass(
         while heap:
             node = heapq.heappop(heap)[1]
             cotangent = pending.pop(node)
+            if useful is not None and node not in useful:
+                continue
             if node.hooks is not None:
                 owned.discard(node)  # a hook may return, or keep, whatever it likes
                 for hook in node.hooks:
                     cotangent = hook(cotangent)
             if node in wanted:
                 results[node] = cotangent
-            if useful is not None and node not in useful:
-                continue
             if node.output is not None:
                 _collect_output(node, cotangent, pending, heap)
                 continue
@@ -378,7 +430,7 @@ def backward_pass(
             if node.trace is not None:
                 anomaly.check_gradients(node, cotangent, gradients)
             for parent, gradient in zip(node.parents, gradients, strict=True):
-                if gradient is not None:
+                if gradient is not None and (useful is None or parent in useful):
                     # A rule's result is a new array unless it handed the cotangent on or made a view of something.
                     fresh = gradient is not cotangent and type(gradient) is np.ndarray and gradient.base is None
                     deliver(parent, gradient, fresh)
@@ -394,11 +446,22 @@ def backward_pass(
             if useful is None or leaf in wanted:
                 results[leaf] = gradient
     if create_graph:
-        return results
+        return apart(results, cotangents)
     return {
         parent: gradient if parent in owned and isinstance(gradient, np.ndarray) else np.array(gradient)
         for parent, gradient in results.items()
     }
+
+
+def apart(gradients: dict[Parent, Array], cotangents: Sequence[Array]) -> dict[Parent, Array]:
+    """Copy those gradients that share their memory with another one or with a cotangent."""
+    taken = {id(cotangent._version) for cotangent in cotangents}
+    for parent, gradient in gradients.items():
+        if isinstance(gradient, TensorBase):
+            if id(gradient._version) in taken:  # a version is shared by all who share the memory
+                gradients[parent] = np.copy(gradient)  # type: ignore[call-overload]
+            taken.add(id(gradient._version))
+    return gradients
 
 
 def _collect_output(node: Node, cotangent: Array, pending: dict[Parent, Any], heap: list[Any]) -> None:

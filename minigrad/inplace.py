@@ -15,6 +15,7 @@ import numpy as np
 
 from minigrad.graph import TensorBase, is_grad_enabled
 from minigrad.rules.indexing import overwrite
+from minigrad.rules.shape import reshape
 
 
 def owner(tensor: TensorBase) -> TensorBase:
@@ -101,7 +102,10 @@ def assign(tensor: TensorBase, index: Any, value: Any) -> None:
     check_writable(tensor, "x[index] = value", recorded)
     at = positions(tensor)[index] if recorded else None
     source = value._data if isinstance(value, TensorBase) else value
-    tensor._data[index] = source
+    try:
+        tensor._data[index] = source
+    except ValueError as error:
+        raise RuntimeError(f"x[index] = value: {error}") from None
     tensor._version[0] += 1
     if recorded:
         record_overwrite(tensor, value, at)
@@ -109,7 +113,9 @@ def assign(tensor: TensorBase, index: Any, value: Any) -> None:
 
 def record_overwrite(tensor: TensorBase, value: Any, at: Any) -> None:
     """Have the owner of ``tensor`` depend on ``value`` at the flat positions ``at``, elsewhere on its old self."""
-    base = owner(tensor)
-    result = overwrite(base, value, np.asarray(at))
+    base, at = owner(tensor), np.asarray(at)
+    if isinstance(value, TensorBase) and len(value.shape) > at.ndim:
+        value = reshape(value, value.shape[len(value.shape) - at.ndim :])  # leading ones, which NumPy ignores
+    result = overwrite(base, value, at)
     base._node, base._requires_grad = result._node, result._requires_grad
     base._version[1] += 1

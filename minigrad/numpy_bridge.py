@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.graph import TensorBase
 from minigrad.op import numpy_functions
-from minigrad.rules import elementwise, linalg, reduce, shape
+from minigrad.rules import elementwise, indexing, linalg, reduce, shape
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -74,10 +75,8 @@ def _matrix_transpose(x: Any) -> Any:
 
 
 @_answers(np.moveaxis)
-def _moveaxis(a: Any, source: int, destination: int) -> Any:
-    order = list(range(a.ndim))
-    order.insert(destination % a.ndim, order.pop(source % a.ndim))
-    return shape.permute(a, tuple(order))
+def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    return shape.movedim(a, source, destination)
 
 
 @_answers(np.broadcast_to)
@@ -138,3 +137,83 @@ def _shape(a: Any) -> tuple[int, ...]:
 @_answers(np.ndim)
 def _ndim(a: Any) -> int:
     return int(a.ndim)
+
+
+@_answers(np.repeat)
+def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    return indexing.repeat_interleave(a, repeats, axis)
+
+
+@_answers(np.take_along_axis)
+def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    return indexing.take_along_dim(arr, _as_tensor(indices), axis)
+
+
+@_answers(np.diag)
+def _diag(v: Any, k: int = 0) -> Any:
+    return shape.diag(v, k)
+
+
+@_answers(np.trace)
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return reduce.sum(shape.diagonal(a, offset, axis1, axis2), -1)
+
+
+@_answers(np.hstack)
+def _hstack(tup: Sequence[Any]) -> Any:
+    return shape.hstack(tup)
+
+
+@_answers(np.vstack)
+def _vstack(tup: Sequence[Any]) -> Any:
+    return shape.vstack(tup)
+
+
+@_answers(np.meshgrid)
+def _meshgrid(*xi: Any, indexing: str = "xy") -> Any:
+    return shape.meshgrid(*xi, indexing=indexing)
+
+
+@_answers(np.tensordot)
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    if not isinstance(axes, int):
+        axes = tuple((part,) if isinstance(part, int) else tuple(part) for part in axes)
+    return linalg.tensordot(_as_tensor(a), _as_tensor(b), axes)
+
+
+@_answers(np.kron)
+def _kron(a: Any, b: Any) -> Any:
+    return linalg.kron(_as_tensor(a), _as_tensor(b))
+
+
+@_answers(np.outer)
+def _outer(a: Any, b: Any) -> Any:
+    return linalg.outer(_ravel(_as_tensor(a)), _ravel(_as_tensor(b)))
+
+
+@_answers(np.dot)
+def _dot(a: Any, b: Any) -> Any:
+    a, b = _as_tensor(a), _as_tensor(b)
+    if not (a.ndim and b.ndim):
+        return a * b
+    return a @ b if b.ndim <= 2 else linalg.tensordot(a, b, ((-1,), (-2,)))
+
+
+@_answers(np.ravel)
+def _ravel(a: Any) -> Any:
+    return shape.reshape(a, (-1,))
+
+
+@_answers(np.ones_like)
+def _ones_like(a: Any) -> Any:
+    return np.ones_like(a._data)
+
+
+@_answers(np.size)
+def _size(a: Any) -> int:
+    return int(a._data.size)
+
+
+def _as_tensor(value: Any) -> Any:
+    """Return ``value`` as a Tensor, where one of two operands may be an array."""
+    return value if isinstance(value, TensorBase) else TensorBase.result_class(np.asarray(value))

@@ -176,6 +176,11 @@ class Op(Generic[P]):
             raise  # an IndexError that names the dimension and the number of dimensions
         except ValueError as error:
             raise RuntimeError(f"{self.name}: {error}") from None
+        except TypeError as error:
+            if ("ufunc '" not in str(error) and "numpy boolean" not in str(error)) or str in map(type, values):
+                raise
+            kinds = " and ".join(str(value.dtype) for value in values if isinstance(value, np.ndarray))
+            raise RuntimeError(f"{self.name} is not defined for {kinds}") from None
         saved = None
         if self.returns_saved:
             out, saved = out
@@ -319,6 +324,9 @@ class Op(Generic[P]):
             positions |= {name: k for k, name in enumerate(self.parameters)}
             differentiable = [self.parameters.index(name) for name in self.differentiable]
             arguments = tuple(i for i in wanted if i in differentiable)
+            if len(arguments) < len(wanted) and differentiable:
+                name = self.parameters[next(i for i in wanted if i not in differentiable)]
+                raise RuntimeError(f"{self.name} has no derivative with respect to '{name}': pass {name}.detach()")
             results = tuple(differentiable.index(i) for i in arguments)
 
         if self.joint is None:
@@ -475,6 +483,7 @@ def kernel(
     numpy: Any = (),
     promote: str | None = None,
     view: bool = False,
+    internal: bool = False,
 ) -> Callable[[Callable[P, Any]], Op[P]]:
     """Declare an operation whose gradients share work: one ``backward`` returns them all, as a tuple.
 
@@ -493,6 +502,7 @@ def kernel(
             numpy=functions,
             promote=promote,
             view=view,
+            internal=internal,
         )
 
     return declare

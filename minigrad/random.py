@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from minigrad import dtypes
-from minigrad.tensor import Tensor, check_device, sizes
+from minigrad.devices import check_device
+from minigrad.tensor import Tensor, extent
 
 __all__ = [
     "Generator",
@@ -138,7 +139,7 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform numbers in [0, 1), of shape ``size``."""
-    chosen, shape = _float_dtype(dtype), sizes(size)
+    chosen, shape = _float_dtype(dtype), extent(size)
     source = (generator or current_generator()).numpy
     native = chosen if chosen.itemsize >= 4 else dtypes.float32
     return _make(source.random(shape, dtype=native), chosen, device, requires_grad)
@@ -152,7 +153,7 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Normal numbers of mean 0 and variance 1, of shape ``size``."""
-    chosen, shape = _float_dtype(dtype), sizes(size)
+    chosen, shape = _float_dtype(dtype), extent(size)
     source = (generator or current_generator()).numpy
     native = chosen if chosen.itemsize >= 4 else dtypes.float32
     return _make(source.standard_normal(shape, dtype=native), chosen, device, requires_grad)
@@ -192,7 +193,7 @@ def randint(
     if not low < high:
         raise ValueError(f"randint() needs low < high, not {low} and {high}")
     source = (generator or current_generator()).numpy
-    return _make(source.integers(low, high, sizes((size,))), dtype or dtypes.int64, device, False)
+    return _make(source.integers(low, high, extent((size,))), dtype or dtypes.int64, device, False)
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:

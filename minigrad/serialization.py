@@ -209,7 +209,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         refuse(file, f"its description has version {version!r:.20}, and this program reads {VERSION}")
     try:
         return rebuild(content["object"], tensors)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         refuse(file, "its description doesn't fit its tensors")
 
 

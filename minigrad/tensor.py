@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from minigrad import dtypes, inplace, numpy_bridge
+from minigrad import devices, dtypes, inplace, numpy_bridge
+from minigrad.devices import CPU, check_device
 from minigrad.graph import Node, TensorBase, backward_pass
 from minigrad.kernels import activation
 from minigrad.kernels import softmax as softmax_kernel
@@ -68,9 +69,28 @@ class Tensor(TensorBase):
     nelement = numel
 
     @property
-    def device(self) -> str:
-        """Always "cpu"."""
-        return "cpu"
+    def device(self) -> devices.device:
+        """Always ``device("cpu")``, a string."""
+        return CPU
+
+    @property
+    def is_cuda(self) -> bool:
+        """False: there is only the CPU."""
+        return False
+
+    @property
+    def itemsize(self) -> int:
+        """The number of bytes of an element."""
+        return self._data.itemsize
+
+    def element_size(self) -> int:
+        """Return the number of bytes of an element."""
+        return self._data.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of all elements."""
+        return self._data.nbytes
 
     @property
     def requires_grad(self) -> bool:
@@ -136,12 +156,12 @@ class Tensor(TensorBase):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        values = np.array2string(self._data, separator=", ", prefix="tensor(")
+        values = np.array2string(self._data, separator=", ", prefix="tensor(", **print_options)
         notes = ""
         if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool_):
             notes += f", dtype={self.dtype}"
         if self.grad_fn is not None:
-            notes += f", grad_fn=<{self.grad_fn.op.name}>"
+            notes += f", grad_fn=<{self.grad_fn.name()}>"
         elif self._requires_grad:
             notes += ", requires_grad=True"
         return f"{type(self).__name__.lower()}({values}{notes})"
@@ -206,6 +226,15 @@ class Tensor(TensorBase):
         """Return the tensor: it is always on the CPU."""
         return self
 
+    def cuda(self, device: Any = None) -> Self:
+        """Raise: there is no GPU here.
+
+        Raises:
+            RuntimeError: always.
+        """
+        check_device("cuda")
+        return self
+
     def contiguous(self) -> Tensor:
         """Return the tensor with its elements in row-major order in memory, copied only if need be."""
         return self if self._data.flags.c_contiguous else self.clone()
@@ -236,9 +265,10 @@ class Tensor(TensorBase):
             else:
                 dtype = argument
         check_device(device)
-        if dtype is None or np.dtype(dtype) == self.dtype:
+        if dtype is None or dtypes.as_dtype(dtype) == self.dtype:
             return self.clone() if copy else self
-        return elementwise.cast(self, np.dtype(dtype))
+        chosen = np.dtype(dtype)
+        return elementwise.cast(self if chosen.kind == "f" else self.detach(), chosen)
 
     def type(self, dtype: Any) -> Tensor:
         """Return the tensor in another dtype."""
@@ -278,6 +308,34 @@ class Tensor(TensorBase):
         """Return whether the dtype is a floating one."""
         return self.dtype.kind == "f"
 
+    # --- more like this one -----------------------------------------------------------------------
+
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False
+    ) -> Tensor:
+        """Return a tensor made from a copy of ``data``, in this one's dtype."""
+        check_device(device)
+        array = np.array(as_array(data), dtypes.as_dtype(dtype or self.dtype), order="C")
+        return Tensor(array).requires_grad_(requires_grad)
+
+    def new_full(
+        self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False
+    ) -> Tensor:
+        """Return a tensor of shape ``size`` with every element ``fill_value``, in this one's dtype."""
+        check_device(device)
+        array = np.full(sizes((size,)), as_array(fill_value), dtypes.as_dtype(dtype or self.dtype))
+        return Tensor(array).requires_grad_(requires_grad)
+
+    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Tensor:
+        """Return zeros of shape ``size``, in this one's dtype."""
+        return self.new_full(sizes(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Tensor:
+        """Return ones of shape ``size``, in this one's dtype."""
+        return self.new_full(sizes(size), 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    new_empty = new_zeros
+
     # --- gradients --------------------------------------------------------------------------------
 
     def backward(
@@ -311,6 +369,8 @@ class Tensor(TensorBase):
             raise RuntimeError("retain_grad() is for tensors that require a gradient")
         if self._node is None:
             return
+        if any(hasattr(hook, "retains_grad") for hook in self._node.hooks or ()):
+            return
         reference = weakref.ref(self)  # the node must not keep its own result alive
 
         def keep(gradient: Any) -> Any:
@@ -320,6 +380,7 @@ class Tensor(TensorBase):
                 tensor.grad = copy if tensor.grad is None else tensor.grad + copy
             return gradient
 
+        keep.retains_grad = True  # type: ignore[attr-defined]
         add_hook(self, keep)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
@@ -400,6 +461,8 @@ class Tensor(TensorBase):
         return elementwise.abs(self)
 
     def __invert__(self) -> Tensor:
+        if self.dtype.kind == "f":
+            raise TypeError(f"~x is for integers and booleans, not {self.dtype}")
         return elementwise.bitwise_not(self)
 
     def __and__(self, other: Any) -> Tensor:
@@ -412,6 +475,12 @@ class Tensor(TensorBase):
         return elementwise.bitwise_xor(self, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return elementwise.left_shift(self, other)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return elementwise.right_shift(self, other)
 
     def __eq__(self, other: object) -> Any:
         return elementwise.eq(self, other)
@@ -432,14 +501,13 @@ class Tensor(TensorBase):
         return elementwise.ge(self, other)
 
     def __getitem__(self, index: Any) -> Tensor:
-        return indexing.getitem(self, as_index(index))
+        return indexing.getitem(self, as_index(index, copy=self.requires_grad))
 
     # --- elementwise, as methods ------------------------------------------------------------------
 
     add = elementwise.add
     sub = subtract = elementwise.sub
     mul = multiply = elementwise.mul
-    div = divide = true_divide = elementwise.div
     neg = negative = elementwise.neg
     pow = elementwise.pow
     square = elementwise.square
@@ -448,11 +516,20 @@ class Tensor(TensorBase):
     expm1 = elementwise.expm1
     log = elementwise.log
     log2 = elementwise.log2
+    log10 = elementwise.log10
+    exp2 = elementwise.exp2
     log1p = elementwise.log1p
     sqrt = elementwise.sqrt
     rsqrt = elementwise.rsqrt
     sin = elementwise.sin
     cos = elementwise.cos
+    tan = elementwise.tan
+    asin = arcsin = elementwise.asin
+    acos = arccos = elementwise.acos
+    atan = arctan = elementwise.atan
+    atan2 = arctan2 = elementwise.atan2
+    sinh = elementwise.sinh
+    cosh = elementwise.cosh
     tanh = elementwise.tanh
     sigmoid = elementwise.sigmoid
     relu = elementwise.relu
@@ -465,8 +542,11 @@ class Tensor(TensorBase):
     sign = elementwise.sign
     floor = elementwise.floor
     ceil = elementwise.ceil
+    trunc = fix = elementwise.trunc
     round = elementwise.round
+    nan_to_num = elementwise.nan_to_num
     remainder = elementwise.remainder
+    floor_divide = elementwise.floor_divide
     clone = elementwise.clone
     eq = elementwise.eq
     ne = elementwise.ne
@@ -476,10 +556,38 @@ class Tensor(TensorBase):
     ge = elementwise.ge
     logical_and = elementwise.logical_and
     logical_or = elementwise.logical_or
+    logical_xor = elementwise.logical_xor
     logical_not = elementwise.logical_not
+    bitwise_and = elementwise.bitwise_and
+    bitwise_or = elementwise.bitwise_or
+    bitwise_xor = elementwise.bitwise_xor
+    bitwise_not = elementwise.bitwise_not
+    isclose = elementwise.isclose
     isfinite = elementwise.isfinite
     isinf = elementwise.isinf
     isnan = elementwise.isnan
+
+    def div(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """Return this tensor divided by ``other``: :func:`minigrad.div`."""
+        return divide(self, other, rounding_mode)
+
+    divide = true_divide = div
+
+    def frac(self) -> Tensor:
+        """Return each element without its integer part."""
+        return elementwise.frac(self)  # type: ignore[no-any-return]
+
+    def lerp(self, end: Any, weight: Any) -> Tensor:
+        """Return ``self + weight · (end − self)``."""
+        return elementwise.lerp(self, end, weight)  # type: ignore[no-any-return]
+
+    def equal(self, other: Any) -> Any:
+        """Return whether both have the same shape and elements: a bool."""
+        return np.array_equal(self._data, as_array(other))
+
+    def allclose(self, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: Any = False) -> Any:
+        """Return whether |self − other| ≤ atol + rtol · |other| for all elements: a bool."""
+        return elementwise.isclose(self, other, rtol, atol, equal_nan).all().item()
 
     def where(self, condition: Tensor, other: Any) -> Tensor:
         """Return this tensor where ``condition`` is true, else ``other``."""
@@ -497,6 +605,9 @@ class Tensor(TensorBase):
     argmin = reduce.argmin
     logsumexp = reduce.logsumexp
     cumsum = reduce.cumsum
+    prod = reduce.prod
+    cumprod = reduce.cumprod
+    count_nonzero = reduce.count_nonzero
     all = reduce.all
     any = reduce.any
 
@@ -567,6 +678,7 @@ class Tensor(TensorBase):
         return self.reshape(*self.shape[:start], joined, *self.shape[end + 1 :])
 
     transpose = swapaxes = swapdims = shape.transpose
+    diagonal = shape.diagonal
     squeeze = shape.squeeze
     unsqueeze = shape.unsqueeze
     roll = shape.roll
@@ -576,6 +688,32 @@ class Tensor(TensorBase):
     def flip(self, *dims: Any) -> Tensor:
         """Return the elements in reverse order along ``dims``."""
         return shape.flip(self, sizes(dims))
+
+    def movedim(self, source: Any, destination: Any) -> Tensor:
+        """Return the dimensions ``source`` moved to the places ``destination``: a view."""
+        return shape.movedim(self, source, destination)
+
+    moveaxis = movedim
+
+    def tile(self, *dims: Any) -> Tensor:
+        """Return the tensor laid side by side, dimensions counted from the last."""
+        return shape.tile(self, sizes(dims))
+
+    def diag(self, diagonal: Any = 0) -> Tensor:
+        """Return a vector as a diagonal matrix, or the diagonal of a matrix."""
+        return shape.diag(self, diagonal)
+
+    def trace(self) -> Tensor:
+        """Return the sum of the diagonal of a matrix."""
+        return shape.trace(self)
+
+    def narrow(self, dim: Any, start: Any, length: Any) -> Tensor:
+        """Return the ``length`` slices of ``dim`` from ``start`` on: a view."""
+        return indexing.narrow(self, dim, start, length)
+
+    def select(self, dim: Any, index: Any) -> Tensor:
+        """Return the slice of ``dim`` at one index: a view."""
+        return indexing.select(self, dim, index)
 
     def t(self) -> Tensor:
         """Return the transpose of a matrix (a vector unchanged)."""
@@ -617,6 +755,18 @@ class Tensor(TensorBase):
         """Return the inner product of two vectors."""
         return linalg.dot(self, other)
 
+    def mm(self, mat2: Tensor) -> Tensor:
+        """Return the product of two matrices."""
+        return linalg.mm(self, mat2)
+
+    def mv(self, vec: Tensor) -> Tensor:
+        """Return the product of a matrix and a vector."""
+        return linalg.mv(self, vec)
+
+    def outer(self, vec2: Tensor) -> Tensor:
+        """Return the outer product of two vectors."""
+        return linalg.outer(self, vec2)
+
     argsort = indexing.argsort
 
     def sort(self, dim: Any = -1, descending: Any = False, stable: Any = True) -> ValuesAndIndices:
@@ -639,10 +789,39 @@ class Tensor(TensorBase):
         """Return the tensor with ``src`` added at ``index`` along ``dim``."""
         return indexing.scatter_add(self, dim, index, src)
 
+    def scatter(self, dim: Any, index: Tensor, src: Any) -> Tensor:
+        """Return the tensor overwritten by ``src`` at ``index`` along ``dim``: :func:`minigrad.scatter`."""
+        return indexing.scatter(self, dim, index, src)
+
+    def index_add(self, dim: Any, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+        """Return the tensor with the slices of ``alpha · source`` added at ``index`` along ``dim``."""
+        return indexing.index_add(self, dim, index, source, alpha)
+
+    def take_along_dim(self, indices: Tensor, dim: Any = None) -> Tensor:
+        """Return elements picked along ``dim``, other dimensions broadcast."""
+        return indexing.take_along_dim(self, indices, dim)
+
+    def masked_select(self, mask: Tensor) -> Tensor:
+        """Return the elements where ``mask`` is true, as a vector."""
+        return indexing.masked_select(self, mask)
+
+    def repeat_interleave(self, repeats: Any, dim: Any = None) -> Tensor:
+        """Return each slice along ``dim`` repeated in a row: :func:`minigrad.repeat_interleave`."""
+        return indexing.repeat_interleave(self, repeats, dim)
+
+    def unique(self, sorted: Any = True, return_inverse: Any = False, return_counts: Any = False) -> Any:
+        """Return the different elements in ascending order: :func:`minigrad.unique`."""
+        return indexing.unique(self, sorted, return_inverse, return_counts)
+
+    def bincount(self, weights: Tensor | None = None, minlength: Any = 0) -> Tensor:
+        """Return how often each of 0, 1, … occurs: :func:`minigrad.bincount`."""
+        return indexing.bincount(self, weights, minlength)
+
     def nonzero(self, as_tuple: Any = False) -> Any:
         """Return the indices of the elements that are not zero: (n, ndim), or a tuple of ndim vectors."""
-        found = np.nonzero(self._data)
-        return tuple(map(Tensor, found)) if as_tuple else Tensor(np.stack(found, axis=-1))
+        if as_tuple:
+            return tuple(map(Tensor, np.nonzero(np.atleast_1d(self._data))))
+        return Tensor(np.argwhere(self._data))
 
     # --- softmax and kin --------------------------------------------------------------------------
 
@@ -674,6 +853,15 @@ class Tensor(TensorBase):
     def __itruediv__(self, other: Any) -> Self:
         return self._in_place(elementwise.div, other)
 
+    def __ipow__(self, other: Any) -> Self:
+        return self._in_place(elementwise.pow, other)
+
+    def __iand__(self, other: Any) -> Self:
+        return self._in_place(elementwise.bitwise_and, other)
+
+    def __ior__(self, other: Any) -> Self:
+        return self._in_place(elementwise.bitwise_or, other)
+
     def add_(self, other: Any, *, alpha: Any = 1) -> Self:
         """Add ``alpha · other`` in place."""
         return self._in_place(elementwise.add, other if alpha == 1 else alpha * other)
@@ -689,6 +877,109 @@ class Tensor(TensorBase):
     def div_(self, other: Any) -> Self:
         """Divide in place."""
         return self._in_place(elementwise.div, other)
+
+    def exp_(self) -> Self:
+        """Overwrite each element x by eˣ."""
+        return self._in_place(elementwise.exp)
+
+    def sqrt_(self) -> Self:
+        """Overwrite each element x by √x."""
+        return self._in_place(elementwise.sqrt)
+
+    def log_(self) -> Self:
+        """Overwrite each element x by ln x."""
+        return self._in_place(elementwise.log)
+
+    def tanh_(self) -> Self:
+        """Overwrite each element x by tanh x."""
+        return self._in_place(elementwise.tanh)
+
+    def sigmoid_(self) -> Self:
+        """Overwrite each element x by 1 / (1 + e⁻ˣ)."""
+        return self._in_place(elementwise.sigmoid)
+
+    def relu_(self) -> Self:
+        """Overwrite each element x by max(x, 0)."""
+        return self._in_place(elementwise.relu)
+
+    def neg_(self) -> Self:
+        """Overwrite each element x by −x."""
+        return self._in_place(elementwise.neg)
+
+    def abs_(self) -> Self:
+        """Overwrite each element x by |x|."""
+        return self._in_place(elementwise.abs)
+
+    def floor_(self) -> Self:
+        """Overwrite each element x by ⌊x⌋."""
+        return self._in_place(elementwise.floor)
+
+    def ceil_(self) -> Self:
+        """Overwrite each element x by ⌈x⌉."""
+        return self._in_place(elementwise.ceil)
+
+    def round_(self) -> Self:
+        """Overwrite each element x by the nearest integers."""
+        return self._in_place(elementwise.round)
+
+    def square_(self) -> Self:
+        """Overwrite each element x by x²."""
+        return self._in_place(elementwise.square)
+
+    def reciprocal_(self) -> Self:
+        """Overwrite each element x by 1 / x."""
+        return self._in_place(elementwise.reciprocal)
+
+    def rsqrt_(self) -> Self:
+        """Overwrite each element x by 1 / √x."""
+        return self._in_place(elementwise.rsqrt)
+
+    def sin_(self) -> Self:
+        """Overwrite each element x by sin x."""
+        return self._in_place(elementwise.sin)
+
+    def cos_(self) -> Self:
+        """Overwrite each element x by cos x."""
+        return self._in_place(elementwise.cos)
+
+    def pow_(self, exponent: Any) -> Self:
+        """Raise to a power in place."""
+        return self._in_place(elementwise.pow, exponent)
+
+    def lerp_(self, end: Any, weight: Any) -> Self:
+        """Move towards ``end`` in place: x + weight · (end − x)."""
+        return self._in_place(elementwise.lerp, end, weight)
+
+    def scatter_(self, dim: Any, index: Tensor, src: Any = None, *, value: Any = None) -> Self:
+        """Overwrite the elements at ``index`` along ``dim`` by ``src``, a tensor or a number."""
+        return self._in_place(indexing.scatter, dim, index, src if value is None else value)
+
+    def scatter_add_(self, dim: Any, index: Tensor, src: Tensor) -> Self:
+        """Add ``src`` at ``index`` along ``dim`` in place."""
+        return self._in_place(indexing.scatter_add, dim, index, src)
+
+    def index_add_(self, dim: Any, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Self:
+        """Add the slices of ``alpha · source`` at ``index`` along ``dim`` in place."""
+        return self._in_place(indexing.index_add, dim, index, source, alpha)
+
+    def uniform_(self, low: Any = 0.0, high: Any = 1.0, *, generator: Any = None) -> Self:
+        """Overwrite the elements by uniform numbers in [low, high)."""
+        from minigrad.random import rand
+
+        return self.copy_(rand(self.shape, generator=generator, dtype=self.dtype) * (high - low) + low)
+
+    def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Self:
+        """Overwrite the elements by normal numbers."""
+        from minigrad.random import randn
+
+        return self.copy_(randn(self.shape, generator=generator, dtype=self.dtype) * std + mean)
+
+    def fill_diagonal_(self, fill_value: Any) -> Self:
+        """Overwrite the diagonal of a matrix by ``fill_value``."""
+        if self.ndim != 2:
+            raise RuntimeError(f"fill_diagonal_() is for matrices, not shape {self.shape}")
+        self.diagonal().fill_(fill_value)
+        return self
 
     def clamp_(self, min: Any = None, max: Any = None) -> Self:
         """Limit to [min, max] in place."""
@@ -744,6 +1035,22 @@ def add_hook(tensor: Tensor, hook: Callable[[Any], Any]) -> HookHandle:
     return HookHandle(hooks, hook)
 
 
+def extent(arguments: Sequence[Any]) -> tuple[int, ...]:
+    """Return :func:`sizes` of a tensor to be made.
+
+    Raises:
+        RuntimeError: a size is negative.
+    """
+    shape_ = sizes(arguments)
+    if shape_ and min(shape_) < 0:
+        raise RuntimeError(f"a tensor can't have a negative size: {shape_}")
+    return shape_
+
+
+print_options: dict[str, Any] = {}
+"""What :func:`minigrad.set_printoptions` has chosen, in NumPy's words."""
+
+
 # --- shared by methods and functions --------------------------------------------------------------
 
 
@@ -752,12 +1059,16 @@ def as_array(value: Any) -> Any:
     return value._data if isinstance(value, TensorBase) else value
 
 
-def as_index(index: Any) -> Any:
-    """Return an index with the Tensors in it, and lists with Tensors in them, as arrays."""
-    if isinstance(index, TensorBase):
-        return index._data
+def as_index(index: Any, copy: bool = False) -> Any:
+    """Return an index with the Tensors in it, and lists with Tensors in them, as arrays.
+
+    A rule needs the index as it was: with ``copy`` no later write to its arrays can change it.
+    """
+    if isinstance(index, TensorBase | np.ndarray):
+        array = as_array(index)
+        return array.copy() if copy else array
     if isinstance(index, tuple):
-        return tuple(as_index(part) for part in index)
+        return tuple(as_index(part, copy) for part in index)
     if isinstance(index, list):
         return np.asarray([as_array(part) for part in index]) if index else np.asarray(index, dtype=np.int64)
     return index
@@ -774,14 +1085,24 @@ def sizes(arguments: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(n) for n in arguments)
 
 
-def check_device(device: Any) -> None:
-    """Raise for any device but the CPU.
+def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Tensor:
+    """Return x / y: as it is, rounded down ("floor") or towards 0 ("trunc").
 
     Raises:
-        RuntimeError: there is no such device here.
+        RuntimeError: another ``rounding_mode``.
     """
-    if device is not None and str(device).partition(":")[0] != "cpu":
-        raise RuntimeError(f"there is no device '{device}': minigrad computes on the CPU; use device=\"cpu\"")
+    if rounding_mode is None:
+        return elementwise.div(x, y)
+    if rounding_mode == "floor":
+        return elementwise.floor_divide(x, y)
+    if rounding_mode != "trunc":
+        raise RuntimeError(f'rounding_mode is None, "trunc" or "floor", not {rounding_mode!r}')
+    quotient = elementwise.div(x, y)
+    if elementwise.mul(x, y).dtype.kind == "f":
+        return elementwise.trunc(quotient)
+    down = elementwise.floor_divide(x, y)  # of integers: exact, whatever their size
+    correction = ((down * y != x) & (down < 0)).to(down.dtype)
+    return elementwise.add(down, correction)
 
 
 def extreme(

@@ -66,11 +66,12 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise CheckpointError(f"cannot read the checkpoint '{path}': {error.strerror or error}") from None
     except ValueError as error:
         raise CheckpointError(str(error)) from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    kind, version = (content.get(key) if isinstance(content, dict) else None for key in ("format", "version"))
+    if not isinstance(kind, str) or kind != FORMAT:
         raise CheckpointError(f"'{path}' is not a checkpoint written by `transformer train`")
-    if content.get("version") != VERSION:
+    if not isinstance(version, int) or version != VERSION:
         raise CheckpointError(
-            f"the checkpoint '{path}' has version {content.get('version')!r}, this program reads version {VERSION}"
+            f"the checkpoint '{path}' has version {version!r:.40}, this program reads version {VERSION}"
         )
     try:
         config = Config.from_dict(content["config"])
@@ -117,5 +118,7 @@ def check_size(config: Config, weights: dict[str, Tensor]) -> None:
     """
     held = sum(tensor.numel() for tensor in weights.values())
     wanted = config.n_layers * (4 * config.d_model**2 + 2 * config.d_model * config.d_ff)
-    if wanted + config.vocab_size * config.d_model > held:
+    wanted += config.vocab_size * config.d_model
+    wanted += config.context * config.d_model * (config.positions == "learned")
+    if wanted > held:
         raise ValueError(f"its config describes a larger model than the {held} numbers it holds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -53,15 +54,16 @@ class Config:
     layer_norm_eps: float = described(1e-5, "what LayerNorm adds to the variance")
 
     def __post_init__(self) -> None:
-        if self.d_ff == 0:
-            object.__setattr__(self, "d_ff", 4 * self.d_model)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             allowed: tuple[type, ...] = (int, float) if field.type == "float" else (TYPES[str(field.type)],)
             if not isinstance(value, allowed) or (isinstance(value, bool) and field.type != "bool"):
                 raise ValueError(f"{field.name} must be of type {field.type}, not {value!r}")
-            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
-                raise ValueError(f"{field.name} must be at least 1, not {value}")
+            least = 0 if field.name == "d_ff" else 1
+            if field.type == "int" and isinstance(value, int) and value < least:
+                raise ValueError(f"{field.name} must be at least {least}, not {value}")
+        if self.d_ff == 0:
+            object.__setattr__(self, "d_ff", 4 * self.d_model)
         if self.d_model % self.n_heads:
             raise ValueError(
                 f"{self.n_heads} heads don't divide a width of {self.d_model}: "
@@ -71,8 +73,8 @@ class Config:
             raise ValueError(f"sinusoidal positions come in pairs, so d_model must be even, not {self.d_model}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, not {self.dropout}")
-        if not self.layer_norm_eps > 0:
-            raise ValueError(f"layer_norm_eps must be above 0, not {self.layer_norm_eps}")
+        if not 0 < self.layer_norm_eps < math.inf:
+            raise ValueError(f"layer_norm_eps must be a number above 0, not {self.layer_norm_eps}")
         for field in dataclasses.fields(self):
             value, choices = getattr(self, field.name), field.metadata["choices"]
             if choices and value not in choices:

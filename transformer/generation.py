@@ -46,8 +46,9 @@ def next_token_distribution(
     probabilities = ((logits - logits.max()) / temperature).softmax(-1)  # (V,)
     ordered, indices = probabilities.sort(descending=True, stable=True)
     kept = mg.arange(len(logits)) < (top_k or len(logits))  # (V,)   in order of likelihood
-    before = ordered.cumsum(0) - ordered  # what the likelier tokens have together
-    kept = kept & (before < top_p)
+    if top_p < 1:
+        before = ordered.cumsum(0) - ordered  # what the likelier tokens have together
+        kept = kept & (before < top_p)
     ordered = ordered.masked_fill(~kept, 0.0)
     return mg.zeros_like(probabilities).scatter_add(0, indices, ordered / ordered.sum())
 

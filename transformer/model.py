@@ -32,7 +32,14 @@ class Transformer(nn.Module):
             self.output.weight = self.embedding.token.weight
 
     def forward(self, ids: Tensor, capture: Capture = NOTHING) -> Tensor:
-        """Return the logits (B, T, V) of token ids (B, T): at each position, scores for the token after it."""
+        """Return the logits (B, T, V) of token ids (B, T): at each position, scores for the token after it.
+
+        Raises:
+            ValueError: the ids are of another shape, or too many for learned positions.
+            IndexError: an id is not below V.
+        """
+        if ids.ndim != 2:
+            raise ValueError(f"token ids must have the shape (B, T), not {tuple(ids.shape)}: a batch of sequences")
         x = self.embedding(ids, capture)  # (B, T, d)
         for i, block in enumerate(self.blocks):
             x = block(x, capture.within(f"blocks.{i}"))  # (B, T, d)

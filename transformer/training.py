@@ -180,7 +180,12 @@ def cross_entropy_of(
         n_scored: how many tokens to score, at most N − 1: the first has nothing before it.
         batch_size: windows at a time.
         on_batch: called with the number of tokens scored by each batch.
+
+    Raises:
+        ValueError: there are not so many tokens.
     """
+    if not 0 <= n_scored < len(ids):
+        raise ValueError(f"cannot score {n_scored} tokens of {len(ids)}: at least 0, at most all but the first")
     context = min(model.config.context, len(ids) - 1)
     stride = max(1, context // 2)
     first = len(ids) - n_scored  # the position of the first token to score

@@ -39,14 +39,16 @@ def _cross_entropy_backward(
     ignore_index: int,
     reduction: str,
     label_smoothing: float,
-    saved: Array,
+    saved: tuple[Array, Array],
     wanted: Collection[str] = (),
 ) -> tuple[Array]:
     """d loss / d logits = softmax(logits) − q, for each row that counts."""
     kept = target != ignore_index
     scale = np.where(kept, g / max(np.count_nonzero(kept), 1) if reduction == "mean" else g, 0)
     scale = scale.astype(logits.dtype)
-    dlogits = logits - saved[:, None]
+    largest, log_sum = saved
+    dlogits = logits - largest[:, None]  # apart: their sum would lose the digits of log_sum where logits are large
+    dlogits -= log_sum[:, None]
     np.exp(dlogits, out=dlogits)
     if label_smoothing:
         dlogits -= label_smoothing / logits.shape[1]
@@ -66,19 +68,19 @@ def _cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
-    """Logits (n, V) and class indices (n,) → the loss, and the log of each row's normaliser to save."""
+    """Logits (n, V) and class indices (n,) → the loss, and what makes up each row's normaliser to save."""
     largest = np.max(logits, axis=1)
     np.maximum(largest, np.finfo(logits.dtype).min, out=largest)
-    normalizer = np.log(np.add.reduce(np.exp(logits - largest[:, None]), axis=1)) + largest
+    log_sum = np.log(np.add.reduce(np.exp(logits - largest[:, None]), axis=1))
     kept = target != ignore_index
     chosen = logits[np.arange(len(target)), np.where(kept, target, 0)]
-    loss = normalizer - chosen
+    loss = log_sum - (chosen - largest)
     if label_smoothing:
         loss += label_smoothing * (chosen - np.mean(logits, axis=1))
     loss[~kept] = 0
     if reduction == "none":
-        return loss, normalizer
+        return loss, (largest, log_sum)
     total = np.add.reduce(loss)
     if reduction == "mean":
         total = total / np.asarray(max(np.count_nonzero(kept), 1), logits.dtype)
-    return total, normalizer
+    return total, (largest, log_sum)

@@ -54,7 +54,8 @@ def softmax(x: Array, dim: int) -> Array:
 
 def log_softmax_composed(x: Array, dim: int) -> Array:
     """ln softmax(x) = x − ln Σⱼ e^xⱼ."""
-    return x - x.logsumexp(dim, keepdim=True)
+    shifted = x - x.amax(dim, keepdim=True).detach()
+    return shifted - shifted.logsumexp(dim, keepdim=True)
 
 
 @op(

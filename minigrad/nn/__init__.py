@@ -4,11 +4,13 @@ from minigrad.nn import functional, init, utils
 from minigrad.nn.containers import ModuleDict, ModuleList, Sequential
 from minigrad.nn.layers import (
     GELU,
+    BatchNorm1d,
     Dropout,
     Embedding,
     Flatten,
     Identity,
     LayerNorm,
+    LeakyReLU,
     Linear,
     LogSoftmax,
     ReLU,
@@ -18,19 +20,32 @@ from minigrad.nn.layers import (
     Softplus,
     Tanh,
 )
-from minigrad.nn.loss import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
+from minigrad.nn.loss import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
 from minigrad.nn.module import Module, Parameter
 
 __all__ = [
     "GELU",
+    "BCELoss",
     "BCEWithLogitsLoss",
+    "BatchNorm1d",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
     "Flatten",
     "Identity",
+    "KLDivLoss",
     "L1Loss",
     "LayerNorm",
+    "LeakyReLU",
     "Linear",
     "LogSoftmax",
     "MSELoss",
@@ -43,6 +58,7 @@ __all__ = [
     "Sequential",
     "SiLU",
     "Sigmoid",
+    "SmoothL1Loss",
     "Softmax",
     "Softplus",
     "Tanh",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import dtypes
-from minigrad.graph import Array
+from minigrad.graph import Array, no_grad
 from minigrad.kernels.activation import gelu
 from minigrad.kernels.attention import _attention, attention_composed
 from minigrad.kernels.cross_entropy import _cross_entropy
@@ -24,27 +24,39 @@ from minigrad.kernels.softmax import log_softmax as _log_softmax
 from minigrad.kernels.softmax import softmax as _softmax
 from minigrad.op import op
 from minigrad.random import current_generator
-from minigrad.rules.elementwise import quietly, relu, sigmoid, tanh
+from minigrad.rules.elementwise import quietly, sigmoid, tanh
+from minigrad.rules.elementwise import relu as _relu
+from minigrad.rules.elementwise import where as _where
+from minigrad.rules.shape import pad
 from minigrad.tensor import Tensor
 
 __all__ = [
+    "batch_norm",
+    "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "cosine_similarity",
     "cross_entropy",
     "dropout",
+    "elu",
     "embedding",
     "gelu",
+    "kl_div",
     "l1_loss",
     "layer_norm",
+    "leaky_relu",
     "linear",
     "log_softmax",
     "logsigmoid",
     "mse_loss",
     "nll_loss",
+    "normalize",
     "one_hot",
+    "pad",
     "relu",
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",
+    "smooth_l1_loss",
     "softmax",
     "softplus",
     "tanh",
@@ -69,6 +81,23 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         IndexError: there is no such dimension.
     """
     return _log_softmax(input if dtype is None else input.to(dtype), dim)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0), elementwise; the derivative at 0 is 0.  ``inplace`` overwrites ``input``."""
+    return input.relu_() if inplace else _relu(input)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where x > 0, else ``negative_slope`` · x, elementwise."""
+    out: Tensor = _where(input > 0, input, input * negative_slope)
+    return input.copy_(out) if inplace else out
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where x > 0, else α (eˣ − 1), elementwise (Clevert et al. 2016, arXiv:1511.07289)."""
+    out: Tensor = _where(input > 0, input, alpha * input.clamp(max=0).expm1())
+    return input.copy_(out) if inplace else out
 
 
 @op(promote="float", x=lambda g, x: g / (1 + np.exp(-x)))
@@ -138,10 +167,10 @@ def draw_kept(shape: tuple[int, ...], p: float, dtype: np.dtype[Any]) -> Tensor:
     return Tensor(np.multiply(kept, np.asarray(1 / (1 - p), dtype)))
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Each element zero with probability ``p``, the others divided by 1 − p (Srivastava et al. 2014).
 
-    Returns ``input`` itself when not training, or with p = 0.
+    Returns ``input`` itself when not training, or with p = 0; ``inplace`` overwrites it.
 
     Raises:
         ValueError: ``p`` is outside [0, 1].
@@ -149,7 +178,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     check_probability(p)
     if not training or p == 0:
         return input
-    return input * draw_kept(input.shape, p, input.dtype)
+    kept = draw_kept(input.shape, p, input.dtype)
+    return input.mul_(kept) if inplace else input * kept
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -175,6 +205,61 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         bad = classes[(classes < 0) | (classes >= n)].flat[0]
         raise RuntimeError(f"one_hot() can't place class {bad} among {n} classes")
     return Tensor((classes[..., None] == np.arange(n)).astype(np.int64))
+
+
+# --- lengths, and statistics of batches -----------------------------------------------------------
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
+    """x / max(‖x‖ₚ, ε), with the norm over ``dim``."""
+    return input / input.norm(p, dim, True).clamp(min=eps)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """x₁ · x₂ / (max(‖x₁‖, ε) max(‖x₂‖, ε)) over ``dim``; both broadcast."""
+    return (normalize(x1, 2, dim, eps) * normalize(x2, 2, dim, eps)).sum(dim)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x − mean) / √(variance + ε) · weight + bias for each channel: (N, C) or (N, C, d₁, …) to the same shape.
+
+    In training mean and (biased) variance are the batch's, and the running ones move towards them by
+    ``momentum`` (there the variance is the unbiased one); otherwise they are the running ones (Ioffe and Szegedy
+    2015, arXiv:1502.03167).
+
+    Raises:
+        ValueError: in training, there is only one value for each channel.
+        RuntimeError: not training, and no running statistics.
+    """
+    dims = (0, *range(2, input.ndim))
+    shape = (1, input.shape[1], *(1,) * (input.ndim - 2))
+    if training:
+        n = math.prod(input.shape[d] for d in dims)
+        if n <= 1:
+            raise ValueError(f"batch_norm() needs more than one value for each channel, not shape {input.shape}")
+        mean, variance = input.mean(dims), input.var(dims, 0)
+        for running, now in ((running_mean, mean), (running_var, variance * (n / (n - 1)))):
+            if running is not None:
+                with no_grad():
+                    running.copy_(running + momentum * (now.detach() - running))
+    elif running_mean is None or running_var is None:
+        raise RuntimeError("batch_norm() outside training needs running_mean and running_var")
+    else:
+        mean, variance = running_mean, running_var
+    scale = (variance + eps).rsqrt()
+    if weight is not None:
+        scale = scale * weight
+    out = (input - mean.reshape(shape)) * scale.reshape(shape)
+    return out if bias is None else out + bias.reshape(shape)
 
 
 # --- attention ------------------------------------------------------------------------------------
@@ -269,6 +354,51 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """
     warn_of_broadcast(input, target, "l1_loss")
     return reduce_loss((input - target).abs(), reduction)
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """(x − y)² / 2β where |x − y| < β, else |x − y| − β / 2, reduced.
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
+    warn_of_broadcast(input, target, "smooth_l1_loss")
+    distance = (input - target).abs()
+    if not beta:
+        return reduce_loss(distance, reduction)
+    loss: Tensor = _where(distance < beta, distance.square() * (0.5 / beta), distance - 0.5 * beta)
+    return reduce_loss(loss, reduction)
+
+
+def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """y (ln y − x), reduced: log-probabilities x against probabilities y; 0 where y = 0.
+
+    ``reduction="batchmean"`` divides the sum by the first size: the Kullback–Leibler divergence of each row, on
+    average.  With ``log_target`` the target is ln y.
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        nothing = target == 0
+        loss = _where(nothing, 0, target * (target.masked_fill(nothing, 1).log() - input))
+    return loss.sum() / input.shape[0] if reduction == "batchmean" else reduce_loss(loss, reduction)
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """−[y ln p + (1 − y) ln(1 − p)], reduced: probabilities p against y, of one shape; no logarithm below −100.
+
+    Raises:
+        ValueError: the shapes differ, or ``reduction`` is unknown.
+    """
+    if input.shape != target.shape:
+        raise ValueError(f"the target has shape {target.shape}, the input {input.shape}: they must agree")
+    loss = -(target * input.log().clamp(min=-100) + (1 - target) * (-input).log1p().clamp(min=-100))
+    return reduce_loss(loss if weight is None else loss * weight, reduction)
 
 
 def binary_cross_entropy_with_logits(

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from minigrad.creation import empty, ones, zeros
+from minigrad.devices import check_device
+from minigrad.dtypes import int64
 from minigrad.graph import no_grad
 from minigrad.nn import functional as F
 from minigrad.nn import init
 from minigrad.nn.module import Module, Parameter
-from minigrad.tensor import Tensor, check_device
+from minigrad.tensor import Tensor
 
 # --- with parameters ------------------------------------------------------------------------------
 
@@ -165,6 +167,75 @@ class LayerNorm(Module):
         return f"{self.normalized_shape}, {options}"
 
 
+class BatchNorm1d(Module):
+    """Each channel of a batch brought to mean 0 and variance 1, then · γ + β: (N, C) or (N, C, L).
+
+    In training by the batch's own mean and variance, in evaluation by running ones
+    (:func:`minigrad.nn.functional.batch_norm`).
+
+    Args:
+        num_features: C.
+        eps: ε under the root.
+        momentum: how far the running statistics move with each batch; None averages all batches evenly.
+        affine: with False, neither γ (``weight``) nor β (``bias``).
+        track_running_stats: with False, the batch's statistics in evaluation too.
+    """
+
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        check_device(device)
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.register_parameter("weight", Parameter(ones(num_features, dtype=dtype)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, dtype=dtype)) if affine else None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, dtype=dtype) if tracked else None)
+        self.register_buffer("num_batches_tracked", zeros((), dtype=int64) if tracked else None)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C) or (N, C, L) to the same shape.
+
+        Raises:
+            ValueError: another number of dimensions, or in training one value for each channel.
+        """
+        if input.ndim not in (2, 3):
+            raise ValueError(f"BatchNorm1d takes (N, C) or (N, C, L), not shape {input.shape}")
+        rate = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                rate = 1 / self.num_batches_tracked.item()
+        own = self.training or self.running_mean is None
+        return F.batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias, own, rate, self.eps
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
 # --- without --------------------------------------------------------------------------------------
 
 
@@ -175,17 +246,18 @@ class Dropout(Module):
         ValueError: ``p`` is outside [0, 1].
     """
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         F.check_probability(p)
         self.p = p
+        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
-        return F.dropout(input, self.p, self.training)
+        return F.dropout(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"p={self.p}"
+        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Identity(Module):
@@ -218,9 +290,31 @@ class Flatten(Module):
 class ReLU(Module):
     """max(x, 0), elementwise; the derivative at 0 is 0."""
 
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
-        return F.relu(input)
+        return F.relu(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+class LeakyReLU(ReLU):
+    """x where x > 0, else ``negative_slope`` · x, elementwise."""
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.negative_slope = negative_slope
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
 
 
 class GELU(Module):

@@ -85,3 +85,44 @@ class BCEWithLogitsLoss(_Loss):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Logits and probabilities, of one shape, to the loss."""
         return F.binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)
+
+
+class BCELoss(_Loss):
+    """Binary cross-entropy of probabilities: :func:`minigrad.nn.functional.binary_cross_entropy`."""
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape to the loss."""
+        return F.binary_cross_entropy(input, target, self.weight, self.reduction)
+
+
+class KLDivLoss(Module):
+    """Kullback–Leibler divergence of log-probabilities: :func:`minigrad.nn.functional.kl_div`."""
+
+    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
+        super().__init__()
+        if reduction != "batchmean":
+            F.check_reduction(reduction)
+        self.reduction = reduction
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Log-probabilities and probabilities of one shape to the loss."""
+        return F.kl_div(input, target, self.reduction, self.log_target)
+
+
+class SmoothL1Loss(_Loss):
+    """Squares near 0 and distances beyond: :func:`minigrad.nn.functional.smooth_l1_loss`."""
+
+    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape to the loss."""
+        return F.smooth_l1_loss(input, target, self.reduction, self.beta)

@@ -67,7 +67,7 @@ class Module:
     ...         return self.slope * x
     >>> line = Line()
     >>> line(mg.tensor([1.0, 2.0]))
-    tensor([2., 4.], grad_fn=<mul>)
+    tensor([2., 4.], grad_fn=<MulBackward0>)
     >>> [name for name, _ in line.named_parameters()]
     ['slope']
 
@@ -357,6 +357,14 @@ class Module:
     def cpu(self) -> Self:
         """Return the module: it is always on the CPU."""
         return self
+
+    def cuda(self, device: Any = None) -> Self:
+        """Raise: there is no GPU here.
+
+        Raises:
+            RuntimeError: always.
+        """
+        return self.to("cuda")
 
     # --- state ------------------------------------------------------------------------------------
 

@@ -72,14 +72,14 @@ def pow(x: Array, y: Array) -> Array:
 
     The derivative in x is 0 where y = 0; a constant y never needs ln x, so negative bases are fine.
     """
-    return x**y
+    return x**y if np.asarray(x).dtype != np.bool_ or np.asarray(y).dtype != np.bool_ else np.greater_equal(x, y)
 
 
 @op(numpy=np.square, x=lambda g, x: g * (2 * x))
 @quietly
 def square(x: Array) -> Array:
-    """x², elementwise."""
-    return np.square(x)
+    """x², elementwise; of booleans in int64."""
+    return np.square(x) if x.dtype != np.bool_ else x.astype(np.int64)
 
 
 @op(numpy=np.reciprocal, promote="float", x=lambda g, out: -g * out * out)
@@ -127,6 +127,20 @@ def log1p(x: Array) -> Array:
     return np.log1p(x)
 
 
+@op(numpy=np.log10, promote="float", x=lambda g, x: g / (x * math.log(10)))
+@quietly
+def log10(x: Array) -> Array:
+    """Logarithm to base 10, elementwise."""
+    return np.log10(x)
+
+
+@op(numpy=np.exp2, promote="float", x=lambda g, out: g * out * math.log(2))
+@quietly
+def exp2(x: Array) -> Array:
+    """2ˣ, elementwise."""
+    return np.exp2(x)
+
+
 @op(numpy=np.sqrt, promote="float", x=lambda g, out: g / (2 * out))
 @quietly
 def sqrt(x: Array) -> Array:
@@ -156,6 +170,69 @@ def sin(x: Array) -> Array:
 def cos(x: Array) -> Array:
     """Cosine of x in radians, elementwise."""
     return np.cos(x)
+
+
+@op(numpy=np.tan, promote="float", x=lambda g, out: g * (1 + out * out))
+@quietly
+def tan(x: Array) -> Array:
+    """Tangent of x in radians, elementwise."""
+    return np.tan(x)
+
+
+@op(numpy=(np.arcsin, np.asin), promote="float", x=lambda g, x: g / np.sqrt(1 - x * x))
+@quietly
+def asin(x: Array) -> Array:
+    """The angle in [−π/2, π/2] whose sine is x, elementwise; NaN outside [−1, 1]."""
+    return np.arcsin(x)
+
+
+@op(numpy=(np.arccos, np.acos), promote="float", x=lambda g, x: -g / np.sqrt(1 - x * x))
+@quietly
+def acos(x: Array) -> Array:
+    """The angle in [0, π] whose cosine is x, elementwise; NaN outside [−1, 1]."""
+    return np.arccos(x)
+
+
+@op(numpy=(np.arctan, np.atan), promote="float", x=lambda g, x: g / (1 + x * x))
+@quietly
+def atan(x: Array) -> Array:
+    """The angle in (−π/2, π/2) whose tangent is x, elementwise."""
+    return np.arctan(x)
+
+
+def _over_squared_distance(x: Array, y: Array) -> Array:
+    """Return 1 / (x² + y²), and 0 at the origin."""
+    squared = x * x + y * y
+    return np.where(squared == 0, 0, 1 / np.where(squared == 0, 1, squared))
+
+
+@op(
+    numpy=(np.arctan2, np.atan2),
+    promote="float",
+    x=lambda g, x, y: g * (y * _over_squared_distance(x, y)),
+    y=lambda g, x, y: g * (-x * _over_squared_distance(x, y)),
+)
+@quietly
+def atan2(x: Array, y: Array) -> Array:
+    """The angle of the point (y, x) from the first axis, in [−π, π]: of x / y, with the signs of both.
+
+    The gradient at (0, 0) is 0.
+    """
+    return np.arctan2(x, y)
+
+
+@op(numpy=np.sinh, promote="float", x=lambda g, x: g * np.cosh(x))
+@quietly
+def sinh(x: Array) -> Array:
+    """Hyperbolic sine, elementwise."""
+    return np.sinh(x)
+
+
+@op(numpy=np.cosh, promote="float", x=lambda g, x: g * np.sinh(x))
+@quietly
+def cosh(x: Array) -> Array:
+    """Hyperbolic cosine, elementwise."""
+    return np.cosh(x)
 
 
 @op(numpy=np.tanh, promote="float", x=lambda g, out: g * (1 - out * out))
@@ -275,19 +352,24 @@ def where(condition: Array, x: Any = None, y: Any = None) -> Any:
 
 
 @op(
-    promote="common",
     x=lambda g, mask: np.where(mask, 0, g),
     value=lambda g, mask: np.where(mask, g, 0),
 )
 def masked_fill(x: Array, mask: Array, value: Array) -> Array:
-    """x with ``value`` (a number or 0-d tensor) where the boolean ``mask`` is true; the mask broadcasts to x.
+    """x with ``value`` (a number or 0-d tensor) where the boolean ``mask`` is true, in the dtype of x; the two
+    broadcast.
 
     Raises:
-        ValueError: ``mask`` is not boolean.
+        RuntimeError: ``mask`` is not boolean, or ``value`` has a dimension or is too large for the dtype.
     """
     if mask.dtype != np.bool_:
-        raise ValueError(f"masked_fill needs a boolean mask, not {mask.dtype}; write mask == 0, or mask.bool()")
-    return np.where(mask, np.asarray(value, x.dtype), x)
+        raise ValueError(f"the mask must be boolean, not {mask.dtype}; write mask == 0, or mask.bool()")
+    if np.ndim(value):
+        raise ValueError(f"the value must be a number or a 0-d tensor, not of shape {np.shape(value)}")
+    try:
+        return np.where(mask, np.asarray(value, x.dtype), x)
+    except OverflowError:
+        raise ValueError(f"{value} can't be stored as {x.dtype}") from None
 
 
 # --- without a derivative -------------------------------------------------------------------------
@@ -332,10 +414,44 @@ bitwise_and = _two(np.bitwise_and, "bitwise_and", "x & y, of integers or boolean
 bitwise_or = _two(np.bitwise_or, "bitwise_or", "x | y, of integers or booleans")
 bitwise_xor = _two(np.bitwise_xor, "bitwise_xor", "x ^ y, of integers or booleans")
 bitwise_not = _one(np.invert, "bitwise_not", "~x, of integers or booleans")
-floor_divide = _two(np.floor_divide, "floor_divide", "x / y rounded down")
+
+
+def _check_divisor(y: Array) -> None:
+    """Raise for a division of integers by 0, which has no value to stand for it.
+
+    Raises:
+        RuntimeError: that (the engine makes it one).
+    """
+    y = np.asarray(y)
+    if y.dtype.kind in "biu" and not y.all():
+        raise ValueError("integers can't be divided by 0")
+
+
+@op(numpy=np.floor_divide, promote="common")
+@quietly
+def floor_divide(x: Array, y: Array) -> Array:
+    """x / y rounded down, elementwise with broadcasting; no gradient.
+
+    Raises:
+        RuntimeError: integers are divided by 0.
+    """
+    if np.asarray(x).dtype.kind != "f":
+        _check_divisor(y)
+    return np.floor_divide(x, y)
+
+
+left_shift = _two(np.left_shift, "bitwise_left_shift", "x · 2ʸ, of integers")
+right_shift = _two(np.right_shift, "bitwise_right_shift", "x / 2ʸ rounded down, of integers")
 isfinite = _one(np.isfinite, "isfinite", "Whether x is neither infinite nor NaN")
 isinf = _one(np.isinf, "isinf", "Whether x is infinite")
 isnan = _one(np.isnan, "isnan", "Whether x is NaN")
+
+
+@op(numpy=np.isclose, promote="common")
+@quietly
+def isclose(x: Array, y: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
+    """Whether |x − y| ≤ atol + rtol · |y|, elementwise with broadcasting; no gradient."""
+    return np.isclose(x, y, rtol, atol, equal_nan)
 
 
 # Flat almost everywhere, and so of gradient 0 rather than of none (as in PyTorch).
@@ -344,7 +460,7 @@ isnan = _one(np.isnan, "isnan", "Whether x is NaN")
 @op(numpy=np.sign, x=lambda g: g * 0)
 def sign(x: Array) -> Array:
     """−1, 0 or 1, elementwise; the gradient is 0."""
-    return np.sign(x)
+    return np.sign(x) if x.dtype != np.bool_ else x.copy()
 
 
 @op(numpy=np.floor, x=lambda g: g * 0)
@@ -359,16 +475,37 @@ def ceil(x: Array) -> Array:
     return np.ceil(x)
 
 
-@op(numpy=np.rint, x=lambda g: g * 0)
-def round(x: Array) -> Array:
-    """The nearest integer, elementwise, halves to the even one; the gradient is 0."""
-    return np.rint(x)
+@op(numpy=(np.trunc, np.fix), x=lambda g: g * 0)
+def trunc(x: Array) -> Array:
+    """The integer next to x on the side of 0, elementwise; the gradient is 0."""
+    return np.trunc(x)
+
+
+@op(numpy=(np.rint, np.round, np.around), x=lambda g: g * 0)
+def round(x: Array, decimals: int = 0) -> Array:
+    """The nearest integer, or multiple of 10^−decimals, elementwise, halves to the even one; the gradient is 0."""
+    return np.round(x, decimals)
+
+
+@op(x=lambda g, x: g * np.isfinite(x))
+def nan_to_num(x: Array, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
+    """x with NaN replaced by ``nan`` and ±∞ by ``posinf`` and ``neginf``, or by the largest numbers of its dtype.
+
+    The gradient is 0 where something was replaced.
+    """
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 
 @op(numpy=np.remainder, promote="common", x=lambda g: g, y=lambda g, x, y: -g * np.floor(x / y))
 @quietly
 def remainder(x: Array, y: Array) -> Array:
-    """x − y ⌊x / y⌋, elementwise: the remainder with the sign of y, as Python's ``%``."""
+    """x − y ⌊x / y⌋, elementwise: the remainder with the sign of y, as Python's ``%``.
+
+    Raises:
+        RuntimeError: integers are divided by 0.
+    """
+    if np.asarray(x).dtype.kind != "f":
+        _check_divisor(y)
     return np.remainder(x, y)
 
 
@@ -389,3 +526,16 @@ def _cast(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 cast = op(x=lambda g: g)(_cast)  # the engine brings g to the dtype of x
+
+
+# --- composed -------------------------------------------------------------------------------------
+
+
+def frac(x: Any) -> Any:
+    """x without its integer part, elementwise, with the sign of x."""
+    return x - trunc(x)
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    """input + weight · (end − input), elementwise with broadcasting: from ``input`` at 0 to ``end`` at 1."""
+    return input + weight * (end - input)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minigrad.graph import Array
-from minigrad.op import op
+from minigrad.graph import Array, TensorBase
+from minigrad.op import op, registry
+from minigrad.rules.reduce import normalize
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
@@ -48,7 +49,15 @@ def _elsewhere(g: Array, at: Any) -> Array:
     return g * mask.reshape(g.shape)
 
 
-@op(x=_elsewhere, value=lambda g, at: np.reshape(g, -1)[at])
+def _still_there(g: Array, at: Any) -> Array:
+    """Return g at the flat positions ``at``, and 0 for a value that a later one at its position overwrote."""
+    board = np.full(math.prod(g.shape), -1)
+    order = np.arange(at.size).reshape(at.shape)
+    board[at] = order
+    return np.reshape(g, -1)[at] * (board[at] == order)
+
+
+@op(x=_elsewhere, value=_still_there)
 def overwrite(x: Array, value: Array, at: Array) -> Array:
     """x, into whose memory ``value`` has been written at the flat positions ``at``: only the recording is new."""
     return x
@@ -67,38 +76,221 @@ def getitem(x: Array, index: Any) -> Array:
 
 
 def along(shape: tuple[int, ...], dim: int, index: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """Return the full index for picking ``index`` along ``dim`` and every other dimension in place."""
+    """Return the full index for picking ``index`` along ``dim`` and every other dimension in place.
+
+    Raises:
+        RuntimeError: ``index`` holds no integers, has another number of dimensions, or one that is out of range.
+        IndexError: there is no such dimension.
+    """
     if not -max(len(shape), 1) <= dim < max(len(shape), 1):
         raise np.exceptions.AxisError(dim, len(shape))
-    if index.ndim != len(shape):
+    if index.dtype.kind not in "iu":
+        raise RuntimeError(f"an index holds integers, not {index.dtype}: use index.long()")
+    if index.ndim != len(shape) and not (index.size == 1 and max(index.ndim, len(shape)) == 1):
         raise RuntimeError(f"an index of {index.ndim} dimensions doesn't fit a tensor of {len(shape)} dimensions")
+    n = shape[dim] if shape else 1
+    if index.size and not (index.min() >= 0 and index.max() < n):
+        raise RuntimeError(f"index {index.min() if index.min() < 0 else index.max()} is out of range for size {n}")
     if not shape:
-        return ()
+        return () if not index.ndim else (None,)
+    if not index.ndim:
+        return (index,)
+    if any(k > m for d, (k, m) in enumerate(zip(index.shape, shape, strict=True)) if d != dim % len(shape)):
+        raise RuntimeError(
+            f"an index of shape {index.shape} is too large for shape {shape} beside dimension {dim}"
+        )
     grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
     grid[dim] = index
     return tuple(grid)
+
+
+def one_dim(dim: int, ndim: int) -> int:
+    """Return one dimension counted from the front (0 for a 0-d tensor).
+
+    Raises:
+        IndexError: there is no such dimension.
+    """
+    return (*normalize(dim, ndim), 0)[0]
 
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """Pick elements along ``dim``: for dim 0 of three, result[i, j, k] = x[index[i, j, k], j, k].
 
     Raises:
-        RuntimeError: ``index`` has another number of dimensions than x.
-        IndexError: an index is out of range.
+        RuntimeError: ``index`` has another number of dimensions than x, or one that is out of range.
     """
-    return getitem(x, along(x.shape, dim, np.asarray(index.detach())))
+    return getitem(x, along(x.shape, dim, np.array(index.detach())))
 
 
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of x along ``dim`` at the positions in the vector ``index``, in its order."""
-    return getitem(x, (slice(None),) * (dim % x.ndim) + (np.asarray(index.detach()),))
+    """The slices of x along ``dim`` at the positions in the vector ``index``, in its order.
+
+    Raises:
+        RuntimeError: the indices are no integers.
+        IndexError: one is out of range, or ``index`` is no vector.
+    """
+    rows = np.array(index.detach())
+    if rows.dtype.kind not in "iu":
+        raise RuntimeError(f"index_select() takes integers, not {rows.dtype}: use index.long()")
+    if rows.ndim > 1:
+        raise IndexError(f"index_select() takes a vector of indices, not shape {rows.shape}")
+    if not x.ndim:
+        return getitem(registry["reshape"](x, (1,)), rows.reshape(())[()])
+    return getitem(x, (slice(None),) * one_dim(dim, x.ndim) + (rows.reshape(-1),))
+
+
+def elements_for(src: Any, rows: np.ndarray[Any, Any]) -> Any:
+    """Return the part of ``src`` that has one element for each index in ``rows``.
+
+    Raises:
+        RuntimeError: there are not so many.
+    """
+    if src.shape == rows.shape:
+        return src
+    if len(src.shape) != rows.ndim or any(n > m for n, m in zip(rows.shape, src.shape, strict=True)):
+        raise RuntimeError(f"an index of shape {rows.shape} needs a source at least as large, not {src.shape}")
+    return getitem(src, tuple(slice(n) for n in rows.shape))
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """x with ``src`` added along ``dim``: for dim 0 of three, result[index[i, j, k], j, k] += src[i, j, k]."""
-    rows = np.asarray(index.detach())
-    part = src if src.shape == rows.shape else getitem(src, tuple(slice(n) for n in rows.shape))
+    """x with ``src`` added along ``dim``: for dim 0 of three, result[index[i, j, k], j, k] += src[i, j, k].
+
+    Raises:
+        RuntimeError: an index is out of range, or ``src`` has no element for it, or another number of dimensions.
+    """
+    rows = np.array(index.detach())
+    part = elements_for(src, rows)
     return x + place(part, along(x.shape, dim, rows), x.shape)
+
+
+def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """:func:`gather` with other dimensions broadcast; without ``dim``, from the flattened tensor."""
+    if dim is None:
+        return getitem(registry["reshape"](x, (-1,)), np.array(indices.detach()).reshape(-1))
+    rows = np.array(indices.detach())
+    if rows.ndim != x.ndim:
+        raise RuntimeError(f"indices of {rows.ndim} dimensions don't fit a tensor of {x.ndim} dimensions")
+    dim = one_dim(dim, x.ndim)
+    shape = list(
+        np.broadcast_shapes(
+            (*x.shape[:dim], 1, *x.shape[dim + 1 :]), (*rows.shape[:dim], 1, *rows.shape[dim + 1 :])
+        )
+    )
+    ours, theirs = list(shape), list(shape)
+    ours[dim], theirs[dim] = x.shape[dim], rows.shape[dim]
+    wide = registry["expand"](x, tuple(ours))
+    return getitem(wide, along(wide.shape, dim, np.broadcast_to(rows, theirs)))
+
+
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: float = 1) -> Tensor:
+    """x with the slices of ``alpha · source`` added along ``dim`` at the positions in the vector ``index``.
+
+    Raises:
+        RuntimeError: ``source`` hasn't a slice of the right shape for each index.
+        IndexError: an index is out of range.
+    """
+    rows = np.array(index.detach()).reshape(-1)
+    dim = one_dim(dim, x.ndim)
+    expected = (*x.shape[:dim], len(rows), *x.shape[dim + 1 :])
+    if source.shape != expected:
+        raise RuntimeError(f"index_add() of {len(rows)} indices needs a source of {expected}, not {source.shape}")
+    part = source if alpha == 1 else source * alpha
+    return x + place(part, (slice(None),) * dim + (rows,), x.shape)
+
+
+@op(promote="common", x=_elsewhere, src=_still_there)
+def _scatter(x: Array, src: Array, at: Array) -> Array:
+    result = np.array(x, order="C")
+    result.reshape(-1)[at] = src
+    return result
+
+
+def scatter(x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
+    """x overwritten along ``dim`` by ``src``, a tensor or a number: result[index[i, j], j] = src[i, j] for dim 0.
+
+    Where an index repeats, the last one in row-major order stays, and only it has a gradient.
+
+    Raises:
+        RuntimeError: the numbers of dimensions differ, or the dtypes, or an index is out of range.
+    """
+    rows = np.array(index.detach())
+    at = np.arange(x.numel()).reshape(x.shape)[along(x.shape, dim, rows)]
+    if isinstance(src, TensorBase) and src.shape:
+        if src.dtype != x.dtype:
+            raise RuntimeError(f"scatter() of {src.dtype} into {x.dtype}: bring both to one dtype")
+        part: Any = elements_for(src, rows)
+    else:
+        value = src._data if isinstance(src, TensorBase) else src
+        part = np.full(rows.shape, value, x.dtype)
+    return _scatter(x, part, at)
+
+
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements where the boolean ``mask`` is true, as a vector; both broadcast.
+
+    Raises:
+        RuntimeError: ``mask`` is not boolean.
+    """
+    if mask.dtype != np.bool_:
+        raise RuntimeError(
+            f"masked_select() needs a boolean mask, not {mask.dtype}; write mask == 1, or mask.bool()"
+        )
+    shape = np.broadcast_shapes(x.shape, mask.shape)
+    return getitem(registry["expand"](x, shape), np.broadcast_to(mask._data, shape).copy())
+
+
+def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """The ``length`` slices of ``dim`` from ``start`` on.  A view.
+
+    Raises:
+        RuntimeError: there are not so many.
+        IndexError: ``start`` or ``dim`` is out of range.
+    """
+    dim = one_dim(dim, x.ndim)
+    n = x.shape[dim]
+    start = int(start)
+    if not -n <= start <= n:
+        raise IndexError(f"narrow() can't start at {start} in a dimension of size {n}")
+    start = start + n if start < 0 else start
+    if length < 0 or start + length > n:
+        raise RuntimeError(f"narrow() can't take {length} of size {n} from {start} on")
+    return getitem(x, (slice(None),) * dim + (slice(start, start + length),))
+
+
+def select(x: Tensor, dim: int, index: int) -> Tensor:
+    """The slice of ``dim`` at one index, without that dimension.  A view.
+
+    Raises:
+        IndexError: an index or dimension is out of range.
+    """
+    if not x.ndim:
+        raise IndexError("select() needs a dimension to select from, which a 0-d tensor hasn't")
+    dim = one_dim(dim, x.ndim)
+    return getitem(x, (slice(None),) * dim + (int(index),))
+
+
+def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
+    """Each slice along ``dim`` several times in a row: all as often, or each as ``repeats`` says for it.
+
+    Without ``dim``, of the flattened tensor.
+
+    Raises:
+        RuntimeError: a number is negative, or there is not one for each slice.
+    """
+    if dim is None:
+        x, dim = registry["reshape"](x, (-1,)), 0
+    dim = one_dim(dim, x.ndim)
+    times = np.array(repeats._data if isinstance(repeats, TensorBase) else repeats)
+    if times.dtype.kind not in "iu":
+        raise RuntimeError(f"repeat_interleave() counts by integers, not {times.dtype}")
+    if (times < 0).any():
+        raise RuntimeError(f"repeat_interleave() can't repeat {times.min()} times")
+    if times.size != 1 and times.shape != (x.shape[dim],):
+        raise RuntimeError(
+            f"repeat_interleave() needs {x.shape[dim]} numbers, one for each slice, not {times.size}"
+        )
+    rows = np.repeat(np.arange(x.shape[dim]), times.reshape(-1) if times.size != 1 else times.item())
+    return getitem(x, (slice(None),) * dim + (rows,))
 
 
 # --- sorting --------------------------------------------------------------------------------------
@@ -134,3 +326,60 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     first = (slice(None),) * (dim % x.ndim) + (slice(k),) if x.ndim else (Ellipsis,)
     indices = getitem(argsort(x, dim, largest), first)
     return gather(x, dim, indices), indices
+
+
+# --- sets and counts ------------------------------------------------------------------------------
+
+
+def unique(
+    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: None = None
+) -> Any:
+    """The different elements in ascending order; then, if asked for, where each element of x is among them, and
+    how often each occurs.
+
+    Raises:
+        NotImplementedError: a ``dim`` is given.
+    """
+    if dim is not None:
+        raise NotImplementedError("unique() compares elements, not slices along a dim")
+    made = type(x).result_class
+    values, inverse, counts = np.unique(x._data, return_inverse=True, return_counts=True)
+    results = [made(values)]
+    if return_inverse:
+        results.append(made(inverse.reshape(x.shape).astype(np.int64, copy=False)))
+    if return_counts:
+        results.append(made(counts.astype(np.int64, copy=False)))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each of 0, 1, … occurs in a vector of integers, or the sum of ``weights`` there; no gradient.
+
+    Raises:
+        RuntimeError: x is no vector of integers of at least 0, or the weights are not as many.
+    """
+    counted = x._data
+    if counted.ndim != 1 or counted.dtype.kind not in "iu" or (counted < 0).any() or minlength < 0:
+        raise RuntimeError(
+            f"bincount() takes a vector of integers of at least 0, not {x.dtype} of shape {x.shape}"
+        )
+    if weights is None:
+        return type(x).result_class(np.bincount(counted, minlength=minlength))  # type: ignore[return-value]
+    if weights.shape != x.shape:
+        raise RuntimeError(f"bincount() needs a weight for each of {len(x)} elements, not shape {weights.shape}")
+    totals = np.bincount(counted, weights._data, minlength)
+    dtype = np.float32 if weights.dtype == np.float32 else np.float64
+    return type(x).result_class(totals.astype(dtype, copy=False))  # type: ignore[return-value]
+
+
+def searchsorted(sorted_sequence: Tensor, values: Any, *, right: bool = False) -> Tensor:
+    """Where ``values`` would go in a sorted vector so that it stays sorted; with ``right`` after equal ones.
+
+    Raises:
+        RuntimeError: the sequence is no vector.
+    """
+    if sorted_sequence.ndim != 1:
+        raise RuntimeError(f"searchsorted() takes a sorted vector, not shape {sorted_sequence.shape}")
+    wanted = values._data if isinstance(values, TensorBase) else values
+    found = np.searchsorted(sorted_sequence._data, wanted, "right" if right else "left")
+    return type(sorted_sequence).result_class(np.asarray(found, np.int64))  # type: ignore[return-value]

@@ -12,6 +12,7 @@ import numpy as np
 
 from minigrad.graph import Array
 from minigrad.op import kernel, op
+from minigrad.rules.reduce import normalize
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
@@ -52,10 +53,32 @@ def bmm(x: Tensor, y: Tensor) -> Tensor:
     """The matrix products of two batches: (b, n, k) and (b, k, m) to (b, n, m).
 
     Raises:
-        ValueError: the shapes are not of that form.
+        RuntimeError: the shapes are not of that form.
     """
     if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0] or x.shape[2] != y.shape[1]:
-        raise ValueError(f"bmm() needs shapes (b, n, k) and (b, k, m), not {x.shape} and {y.shape}")
+        raise RuntimeError(f"bmm() needs shapes (b, n, k) and (b, k, m), not {x.shape} and {y.shape}")
+    return matmul(x, y)
+
+
+def mm(x: Tensor, y: Tensor) -> Tensor:
+    """The product of two matrices: (n, k) and (k, m) to (n, m).
+
+    Raises:
+        RuntimeError: an operand is no matrix, or the shapes don't fit.
+    """
+    if x.ndim != 2 or y.ndim != 2:
+        raise RuntimeError(f"mm() needs two matrices, not shapes {x.shape} and {y.shape}; use matmul() or @")
+    return matmul(x, y)
+
+
+def mv(x: Tensor, y: Tensor) -> Tensor:
+    """The product of a matrix and a vector: (n, k) and (k,) to (n,).
+
+    Raises:
+        RuntimeError: they are none, or the shapes don't fit.
+    """
+    if x.ndim != 2 or y.ndim != 1:
+        raise RuntimeError(f"mv() needs a matrix and a vector, not shapes {x.shape} and {y.shape}")
     return matmul(x, y)
 
 
@@ -68,11 +91,66 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
     """The inner product of two vectors, a 0-d tensor.
 
     Raises:
-        ValueError: an operand is no vector.
+        RuntimeError: an operand is no vector, or their lengths differ.
     """
     if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(f"dot() needs two vectors, not shapes {x.shape} and {y.shape}")
+        raise RuntimeError(f"dot() needs two vectors, not shapes {x.shape} and {y.shape}")
     return matmul(x, y)
+
+
+def tensordot(x: Tensor, y: Tensor, dims: Any = 2) -> Tensor:
+    """Sum over pairs of dimensions: the last ``dims`` of x with the first of y, or the two lists in ``dims``.
+
+    Raises:
+        RuntimeError: the dimensions of a pair differ in size.
+    """
+    if isinstance(dims, int):
+        ours, theirs = tuple(range(x.ndim - dims, x.ndim)), tuple(range(dims))
+    else:
+        ours, theirs = normalize(dims[0], x.ndim), normalize(dims[1], y.ndim)
+    if [x.shape[d] for d in ours] != [y.shape[d] for d in theirs]:
+        raise RuntimeError(f"tensordot() can't pair dimensions {ours} of {x.shape} with {theirs} of {y.shape}")
+    left = [d for d in range(x.ndim) if d not in ours]
+    right = [d for d in range(y.ndim) if d not in theirs]
+    n, m, k = (
+        math.prod(sizes)
+        for sizes in ([x.shape[d] for d in left], [y.shape[d] for d in right], [x.shape[d] for d in ours])
+    )
+    product = x.permute(*left, *ours).reshape(n, k) @ y.permute(*theirs, *right).reshape(k, m)
+    return product.reshape([x.shape[d] for d in left] + [y.shape[d] for d in right])
+
+
+def kron(x: Tensor, y: Tensor) -> Tensor:
+    """The Kronecker product: every element of x times all of y, in blocks."""
+    ndim = max(x.ndim, y.ndim)
+    a, b = ((1,) * (ndim - z.ndim) + z.shape for z in (x, y))
+    apart = x.reshape([n for size in a for n in (size, 1)]) * y.reshape([n for size in b for n in (1, size)])
+    return apart.reshape([n * m for n, m in zip(a, b, strict=True)])
+
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · mat1 @ mat2, for matrices; ``input`` broadcasts.
+
+    Raises:
+        RuntimeError: mat1 or mat2 is no matrix.
+    """
+    if mat1.ndim != 2 or mat2.ndim != 2:
+        raise RuntimeError(f"addmm() needs two matrices, not shapes {mat1.shape} and {mat2.shape}")
+    return _plus_product(input, matmul(mat1, mat2), beta, alpha)
+
+
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta · input + alpha · batch1 @ batch2, for batches of matrices; ``input`` broadcasts.
+
+    Raises:
+        RuntimeError: the shapes are not of that form.
+    """
+    return _plus_product(input, bmm(batch1, batch2), beta, alpha)
+
+
+def _plus_product(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    scaled = product if alpha == 1 else product * alpha
+    return scaled if beta == 0 else (input if beta == 1 else input * beta) + scaled
 
 
 # --- einsum ---------------------------------------------------------------------------------------

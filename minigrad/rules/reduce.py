@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minigrad.graph import Array
-from minigrad.op import op
+from minigrad.op import kernel, op
 from minigrad.rules.elementwise import quietly
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
 
 add_up: Any = np.add.reduce  # np.sum without its detour through Python
+multiply_up: Any = np.multiply.reduce
 
 
 def normalize(dim: Any, ndim: int) -> tuple[int, ...]:
@@ -45,6 +46,25 @@ def count(shape: tuple[int, ...], dim: Any) -> int:
     return math.prod(shape[d] for d in normalize(dim, len(shape)))
 
 
+def widened(x: Array, dtype: Any) -> Array:
+    """Return x in ``dtype``; without one, integers and booleans in int64, so that many of them fit."""
+    if dtype is None:
+        return x if x.dtype.kind == "f" else x.astype(np.int64, copy=False)
+    return x.astype(dtype, copy=False)
+
+
+def check_not_empty(x: Array, dim: Any, name: str) -> None:
+    """Raise if some result over ``dim`` would be the extreme of no elements.
+
+    Raises:
+        IndexError: that, for a ``dim``; for all elements, RuntimeError (as in PyTorch).
+    """
+    if not x.size and not count(x.shape, dim):
+        if dim is None and name in ("amax", "amin"):
+            raise RuntimeError(f"{name}() of no elements has no value: the shape is {x.shape}")
+        raise IndexError(f"{name}() over dim {dim} of shape {x.shape} is one of no elements")
+
+
 def keep(reduced: Array, shape: tuple[int, ...], dim: Any) -> Array:
     """Reshape a result reduced over ``dim`` so that it broadcasts against the original ``shape``."""
     dims = normalize(dim, len(shape))
@@ -59,6 +79,8 @@ def spread(g: Array, shape: tuple[int, ...], dim: Any) -> Array:
 @op(numpy=np.sum, x=lambda g, x_shape, dim: spread(g, x_shape, dim))
 def sum(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """Sum over ``dim``; of integers and booleans in int64.  ``dtype`` casts the elements first."""
+    if dtype is None and x.dtype.kind == "u":
+        dtype = np.int64  # NumPy's sum would be unsigned
     return add_up(x, axis=axes(dim), keepdims=keepdim, dtype=dtype)
 
 
@@ -117,12 +139,14 @@ def _share_among_ties(g: Array, x: Array, out: Array, dim: Any) -> Array:
 @op(numpy=(np.max, np.amax), x=_share_among_ties)
 def amax(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """The largest element over ``dim``; ties share the gradient evenly."""
+    check_not_empty(x, dim, "amax")
     return np.max(x, axis=axes(dim), keepdims=keepdim)
 
 
 @op(numpy=(np.min, np.amin), x=_share_among_ties)
 def amin(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """The smallest element over ``dim``; ties share the gradient evenly."""
+    check_not_empty(x, dim, "amin")
     return np.min(x, axis=axes(dim), keepdims=keepdim)
 
 
@@ -159,7 +183,7 @@ def _euclidean_norm(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
 def norm(x: Tensor, p: float | str = 2, dim: Any = None, keepdim: bool = False) -> Tensor:
     """The p-norm (Σ|x|ᵖ)^(1/p) over ``dim``; p = inf is the largest absolute value, "fro" is p = 2.
 
-    The gradient of the 2-norm at 0 is 0.
+    The gradient at 0 is 0.
 
     Raises:
         ValueError: ``p`` is no number above 0.
@@ -171,7 +195,11 @@ def norm(x: Tensor, p: float | str = 2, dim: Any = None, keepdim: bool = False) 
     size = x.abs()
     if p == math.inf:
         return size.amax(dim, keepdim)
-    return size.sum(dim, keepdim) if p == 1 else size.pow(p).sum(dim, keepdim).pow(1 / p)
+    if p == 1:
+        return size.sum(dim, keepdim)
+    total = size.pow(p).sum(dim, keepdim)
+    zero = total == 0  # where the root is not differentiable: its gradient is 0 by convention
+    return total.masked_fill(zero, 1).pow(1 / p).masked_fill(zero, 0)
 
 
 def _cumulate_backward(g: Array, dim: int) -> Array:
@@ -182,7 +210,96 @@ def _cumulate_backward(g: Array, dim: int) -> Array:
 @op(numpy=np.cumsum, x=_cumulate_backward)
 def cumsum(x: Array, dim: int) -> Array:
     """Partial sums along ``dim``."""
-    return np.cumsum(x, axis=dim)
+    return np.cumsum(x, axis=dim, dtype=np.int64 if x.dtype.kind == "u" else None).reshape(x.shape)
+
+
+def _recurrence_backward(g: Array, x: Array, out: Array) -> tuple[Array, Array]:
+    """The adjoint u of s runs the other way: uᵢ = gᵢ + xᵢ₊₁ uᵢ₊₁, the gradient of aᵢ; that of xᵢ is uᵢ sᵢ₋₁."""
+    start = np.zeros((*g.shape[:-1], 1), g.dtype)
+    later = np.concatenate([x[..., 1:], start], axis=-1)
+    u = np.flip(recurrence(np.flip(g, -1), np.flip(later, -1)), -1)
+    return u, u * np.concatenate([start, out[..., :-1]], axis=-1)
+
+
+@kernel(_recurrence_backward, ["a", "x"], internal=True)
+def recurrence(a: Array, x: Array) -> Array:
+    """s₀ = a₀, sᵢ = aᵢ + xᵢ sᵢ₋₁ along the last dimension: what a product of many factors leads back to."""
+    out = np.array(a)
+    for i in range(1, out.shape[-1]):
+        out[..., i] += x[..., i] * out[..., i - 1]
+    return out
+
+
+def _last(x: Array, dims: tuple[int, ...]) -> tuple[Array, list[int]]:
+    """Return x with ``dims`` joined into one last dimension, and the order of dimensions that it had before."""
+    order = [d for d in range(x.ndim) if d not in dims] + list(dims)
+    moved = np.transpose(x, order)
+    kept = x.ndim - len(dims)
+    return np.reshape(moved, (*moved.shape[:kept], math.prod(moved.shape[kept:]))), order
+
+
+def _back(flat: Array, shape: tuple[int, ...], order: list[int]) -> Array:
+    """Undo :func:`_last`."""
+    moved = np.reshape(flat, tuple(shape[d] for d in order))
+    return np.transpose(moved, tuple(order.index(d) for d in range(len(order))))
+
+
+def _product_of_others(x: Array, dim: Any) -> Array:
+    """Return for each element the product of the others over ``dim``: those before it times those after it.
+
+    Nothing is divided, so zeros are exact, and the derivatives of this function are too.
+    """
+    flat, order = _last(x, normalize(dim, x.ndim))
+    if 0 in x.shape:
+        return x
+    one = np.ones((*flat.shape[:-1], 1), x.dtype)
+    before = np.cumprod(np.concatenate([one, flat[..., :-1]], axis=-1), -1)
+    reverse = np.concatenate([one, np.flip(flat, -1)[..., :-1]], axis=-1)
+    return _back(before * np.flip(np.cumprod(reverse, -1), -1), x.shape, order)
+
+
+@op(numpy=np.prod, x=lambda g, x, dim: keep(g, x.shape, dim) * _product_of_others(x, dim))
+@quietly
+def prod(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
+    """Product over ``dim``; of integers and booleans in int64.  ``dtype`` casts the elements first.
+
+    The derivative of each element is the product of the others, exact where some are 0.
+    """
+    return multiply_up(widened(x, dtype), axis=axes(dim), keepdims=keepdim)
+
+
+def _cumprod_backward(g: Array, x: Array, out: Array, dim: int) -> Array:
+    """With Sᵢ = gᵢ + xᵢ₊₁ Sᵢ₊₁ the derivative of xᵢ is Pᵢ₋₁ Sᵢ, where P are the partial products: no division."""
+    if not x.ndim or not x.shape[dim]:
+        return g
+    g, x, out = (np.swapaxes(a, dim, -1) for a in (g, x, out))
+    one = np.ones((*g.shape[:-1], 1), g.dtype)
+    later = np.concatenate([x[..., 1:], one], axis=-1)
+    s = np.flip(recurrence(np.flip(g, -1), np.flip(later, -1)), -1)
+    return np.swapaxes(np.concatenate([one, out[..., :-1]], axis=-1) * s, dim, -1)
+
+
+@op(numpy=np.cumprod, x=_cumprod_backward)
+@quietly
+def cumprod(x: Array, dim: int, dtype: Any = None) -> Array:
+    """Partial products along ``dim``; of integers and booleans in int64.  Exact derivatives where some are 0."""
+    return np.cumprod(widened(x, dtype), axis=dim).reshape(x.shape)
+
+
+@op(numpy=np.count_nonzero)
+def count_nonzero(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """How many elements over ``dim`` differ from 0, int64."""
+    return np.count_nonzero(x, axis=axes(dim), keepdims=keepdim)
+
+
+def var_mean(x: Tensor, dim: Any = None, correction: float = 1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Variance and mean over ``dim``: (:func:`var`, :func:`mean`)."""
+    return var(x, dim, correction, keepdim), mean(x, dim, keepdim)
+
+
+def std_mean(x: Tensor, dim: Any = None, correction: float = 1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean over ``dim``: (:func:`std`, :func:`mean`)."""
+    return std(x, dim, correction, keepdim), mean(x, dim, keepdim)
 
 
 @op(numpy=np.all)
@@ -200,10 +317,12 @@ def any(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
 @op(numpy=np.argmax)
 def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the largest element over ``dim`` (the first, at ties); None means of the flattened tensor."""
+    check_not_empty(x, dim, "argmax")
     return np.argmax(x, axis=dim, keepdims=keepdim)
 
 
 @op(numpy=np.argmin)
 def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the smallest element over ``dim`` (the first, at ties); None means of the flattened tensor."""
+    check_not_empty(x, dim, "argmin")
     return np.argmin(x, axis=dim, keepdims=keepdim)

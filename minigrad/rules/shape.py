@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minigrad.graph import Array
-from minigrad.op import kernel, op
+from minigrad.op import kernel, op, registry
+from minigrad.rules.indexing import getitem, place
 from minigrad.rules.reduce import normalize
 
 if TYPE_CHECKING:
@@ -77,13 +78,25 @@ def _negative(shifts: Any) -> Any:
 
 @op(numpy=np.tril, x=lambda g, diagonal: np.tril(g, diagonal))
 def tril(x: Array, diagonal: int = 0) -> Array:
-    """The lower triangle of the last two dimensions, up to ``diagonal``; zeros above it."""
+    """The lower triangle of the last two dimensions, up to ``diagonal``; zeros above it.
+
+    Raises:
+        RuntimeError: there are less than two dimensions.
+    """
+    if x.ndim < 2:
+        raise ValueError(f"there must be two dimensions, not shape {x.shape}")
     return np.tril(x, diagonal)
 
 
 @op(numpy=np.triu, x=lambda g, diagonal: np.triu(g, diagonal))
 def triu(x: Array, diagonal: int = 0) -> Array:
-    """The upper triangle of the last two dimensions, from ``diagonal`` on; zeros below it."""
+    """The upper triangle of the last two dimensions, from ``diagonal`` on; zeros below it.
+
+    Raises:
+        RuntimeError: there are less than two dimensions.
+    """
+    if x.ndim < 2:
+        raise ValueError(f"there must be two dimensions, not shape {x.shape}")
     return np.triu(x, diagonal)
 
 
@@ -104,6 +117,138 @@ def repeat(x: Array, repeats: tuple[int, ...]) -> Array:
     if len(repeats) < x.ndim:
         raise ValueError(f"{len(repeats)} repeats for {x.ndim} dimensions; give at least one for each dimension")
     return np.tile(x, repeats)
+
+
+def movedim(x: Tensor, source: Any, destination: Any) -> Tensor:
+    """The dimensions ``source`` (an int or several) at the places ``destination``, the others in order.  A view.
+
+    Raises:
+        RuntimeError: not as many places as dimensions, or one named twice.
+        IndexError: there is no such dimension.
+    """
+    moved, places = normalize(source, x.ndim), normalize(destination, x.ndim)
+    if len(moved) != len(places) or len(set(moved)) < len(moved) or len(set(places)) < len(places):
+        raise RuntimeError(
+            f"movedim() can't move dimensions {source} to {destination}: one place for each, no twice"
+        )
+    order = [d for d in range(x.ndim) if d not in moved]
+    for place_, d in sorted(zip(places, moved, strict=True)):
+        order.insert(place_, d)
+    return permute(x, tuple(order))
+
+
+def _diagonal_gradient(g: Array, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Array:
+    """Zeros with g on the diagonal, which is the last dimension of g."""
+    ndim = len(x_shape)
+    order = [d for d in range(ndim) if d not in (dim1 % ndim, dim2 % ndim)] + [dim1 % ndim, dim2 % ndim]
+    k = np.arange(g.shape[-1])
+    moved = place(g, (..., k - min(offset, 0), k + max(offset, 0)), tuple(x_shape[d] for d in order))
+    return np.transpose(moved, tuple(order.index(d) for d in range(ndim)))
+
+
+@op(numpy=np.diagonal, view=True, x=_diagonal_gradient)
+def diagonal(x: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """The elements x[…, i, i + offset] of two dimensions, as the last dimension.  A view.
+
+    Raises:
+        RuntimeError: dim1 and dim2 are the same.
+    """
+    out = np.diagonal(x, offset, dim1, dim2)
+    out.flags.writeable = x.flags.writeable  # NumPy hands it out read-only, PyTorch doesn't
+    return out
+
+
+_diagonal_of = diagonal  # under a name that arguments don't hide
+
+
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    """Of a vector, the matrix with it on a diagonal and zeros elsewhere; of a matrix, its diagonal (a copy).
+
+    Raises:
+        RuntimeError: x has neither one dimension nor two.
+    """
+    if x.ndim == 2:
+        return _diagonal_of(x, diagonal).clone()
+    if x.ndim != 1:
+        raise RuntimeError(f"diag() takes a vector or a matrix, not shape {x.shape}")
+    k = np.arange(len(x))
+    n = len(x) + abs(diagonal)
+    return place(x, (k - min(diagonal, 0), k + max(diagonal, 0)), (n, n))
+
+
+def trace(x: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix.
+
+    Raises:
+        RuntimeError: x is no matrix.
+    """
+    if x.ndim != 2:
+        raise RuntimeError(f"trace() takes a matrix, not shape {x.shape}")
+    return registry["sum"](diagonal(x))
+
+
+def tile(x: Tensor, dims: Any) -> Tensor:
+    """x laid side by side ``dims[i]`` times along dimension i, counted from the last."""
+    times = (dims,) if isinstance(dims, int) else tuple(dims)
+    return repeat(x, (1,) * (x.ndim - len(times)) + times)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Vectors of n₁, n₂, … elements each spread over the grid (n₁, n₂, …); "xy" exchanges the first two dims.
+
+    Raises:
+        RuntimeError: a tensor has two dimensions or more, or ``indexing`` is neither "ij" nor "xy".
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'meshgrid() takes indexing="ij" or "xy", not {indexing!r}')
+    for x in tensors:
+        if x.ndim > 1:
+            raise RuntimeError(f"meshgrid() takes vectors, not shape {x.shape}")
+    sizes = tuple(x._data.size for x in tensors)
+    grids = []
+    for k, x in enumerate(tensors):
+        row = reshape(x, tuple(n if i == k else 1 for i, n in enumerate(sizes)))
+        grid = expand(row, sizes)
+        grids.append(transpose(grid, 0, 1) if indexing == "xy" and len(sizes) > 1 else grid)
+    return tuple(grids)
+
+
+def _pad_gradient(g: Array, x_shape: tuple[int, ...], widths: tuple[tuple[int, int], ...]) -> Array:
+    return g[tuple(slice(before, before + n) for (before, _), n in zip(widths, x_shape, strict=True))]
+
+
+@op(x=_pad_gradient)
+def _pad(x: Array, widths: tuple[tuple[int, int], ...], value: float) -> Array:
+    return np.pad(x, widths, constant_values=value)
+
+
+def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """x with ``value`` (0) put around it: (before, after) of the last dimension, then of the one before it, ….
+
+    A negative number takes elements away.
+
+    Raises:
+        NotImplementedError: a ``mode`` other than "constant".
+        RuntimeError: an odd number of widths, more than fit the dimensions, or more taken away than there is.
+    """
+    if mode != "constant":
+        raise NotImplementedError(f'pad() fills with a constant: mode="constant", not {mode!r}')
+    if len(pad) % 2 or len(pad) > 2 * x.ndim:
+        raise RuntimeError(
+            f"pad() needs two numbers for each of at most {x.ndim} dimensions, not {len(pad)} numbers"
+        )
+    widths = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
+    widths = [(0, 0)] * (x.ndim - len(widths)) + widths
+    if any(n + before + after < 0 for n, (before, after) in zip(x.shape, widths, strict=True)):
+        raise RuntimeError(f"pad() by {list(pad)} takes more away than shape {x.shape} has")
+    if any(width < 0 for pair in widths for width in pair):
+        kept = [
+            slice(max(-before, 0), n - max(-after, 0)) for n, (before, after) in zip(x.shape, widths, strict=True)
+        ]
+        x = getitem(x, tuple(kept))
+    return _pad(x, tuple((max(before, 0), max(after, 0)) for before, after in widths), value or 0)
 
 
 # --- several tensors in, or out -------------------------------------------------------------------
@@ -145,11 +290,30 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """Join tensors of one shape along a new dimension ``dim``.
 
     Raises:
-        ValueError: no tensors.
+        RuntimeError: no tensors, or of different shapes.
     """
     if not tensors:
-        raise ValueError("stack() needs at least one tensor")
+        raise RuntimeError("stack() needs at least one tensor")
     return _stack(*tensors, dim=dim)
+
+
+def hstack(tensors: Sequence[Any]) -> Tensor:
+    """Join tensors side by side: along the second dimension, vectors along their only one.
+
+    Raises:
+        ValueError: no tensors.
+    """
+    rows = [unsqueeze(x, 0) if x.ndim == 0 else x for x in tensors]
+    return cat(rows, 0 if not rows or rows[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Any]) -> Tensor:
+    """Join tensors one above the other: along the first dimension, vectors as rows.
+
+    Raises:
+        ValueError: no tensors.
+    """
+    return cat([reshape(x, (1, -1)) if x.ndim < 2 else x for x in tensors], 0)
 
 
 @op(view=True, x=lambda g, dim: np.concatenate(g, axis=dim))
@@ -161,18 +325,18 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
     """Cut x along ``dim`` into pieces of one size (the last may be smaller) or of the sizes listed.  Views.
 
     Raises:
-        ValueError: the sizes don't add up to the size of ``dim``, or are not positive.
+        RuntimeError: the sizes don't add up to the size of ``dim``, or are not positive.
     """
     n = x.shape[dim]
     if isinstance(split_size_or_sections, int):
         size = split_size_or_sections
         if size <= 0:
-            raise ValueError(f"split() needs a size above 0, not {size}")
+            raise RuntimeError(f"split() needs a size above 0, not {size}")
         sizes = tuple(min(size, n - start) for start in range(0, n, size)) or (0,)
     else:
         sizes = tuple(split_size_or_sections)
         if sum(sizes) != n or min(sizes, default=0) < 0:
-            raise ValueError(f"split() sizes {list(sizes)} must add up to {n}, the size of dimension {dim}")
+            raise RuntimeError(f"split() sizes {list(sizes)} must add up to {n}, the size of dimension {dim}")
     return _split(x, sizes, dim)  # type: ignore[return-value]  # an operation with several results
 
 
@@ -180,10 +344,10 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Cut x along ``dim`` into ``chunks`` pieces of equal size, the last smaller or missing.  Views.
 
     Raises:
-        ValueError: ``chunks`` is below 1.
+        RuntimeError: ``chunks`` is below 1.
     """
     if chunks < 1:
-        raise ValueError(f"chunk() needs at least 1 chunk, not {chunks}")
+        raise RuntimeError(f"chunk() needs at least 1 chunk, not {chunks}")
     n = x.shape[dim]
     return split(x, -(-n // chunks), dim) if n else split(x, [0] * chunks, dim)
 

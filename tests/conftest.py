@@ -1,0 +1,58 @@
+"""What every test starts from: Hypothesis profiles, and an engine whose global state is as after import.
+
+Three profiles, chosen by the environment variable ``HYPOTHESIS_PROFILE``:
+
+- ``default``: the same few examples on every run and every machine, so that a red run can be repeated;
+- ``ci``: the same, with four times as many examples;
+- ``thorough``: many examples, drawn anew each time, for a search that may take as long as it likes.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+import minigrad as mg
+
+slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+settings.register_profile(
+    "default",
+    derandomize=True,
+    deadline=None,
+    max_examples=20,
+    database=None,
+    suppress_health_check=slow_is_fine,
+)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=80)
+settings.register_profile(
+    "thorough", derandomize=False, deadline=None, max_examples=500, suppress_health_check=slow_is_fine
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def fresh_engine():
+    """Give each test the engine as after import, and leave it so: seed 0, float32, recording.
+
+    A test that changes one of these and fails before it changes it back would otherwise break the next one.
+    """
+    generator_state = mg.get_rng_state()
+    dtype = mg.get_default_dtype()
+    mg.manual_seed(0)
+    with mg.set_grad_enabled(True):
+        yield
+    mg.set_default_dtype(dtype)
+    mg.set_rng_state(generator_state)
+
+
+@pytest.fixture
+def rng():
+    """Return NumPy's generator, seeded: for the inputs and cotangents of tests that draw none."""
+    return np.random.default_rng(20170612)
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """Return PyTorch, the peer that some tests compare with; without it they are skipped."""
+    return pytest.importorskip("torch", reason="PyTorch is not installed: pip install minigrad[torch]")

@@ -1,0 +1,1228 @@
+"""The transformer's options, training, generation and checkpoints, beyond what its explanation claims."""
+
+import copy
+import dataclasses
+import itertools
+import json
+import math
+import struct
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import minigrad as mg
+from minigrad import nn, optim
+from transformer import (
+    BPETokenizer,
+    CharTokenizer,
+    Config,
+    Recipe,
+    Trainer,
+    Transformer,
+    generate,
+    load_checkpoint,
+    save_checkpoint,
+)
+from transformer.checkpoint import CheckpointError, find_checkpoint
+from transformer.generation import generate_ids, next_token_distribution
+from transformer.training import NonFiniteLoss, cross_entropy_of, make_optimizer, training_steps
+
+VOCABULARY = 11
+
+
+def make_config(**fields):
+    shape = {"vocab_size": VOCABULARY, "n_layers": 2, "n_heads": 2, "d_model": 8, "context": 8}
+    return Config(**{**shape, **fields})
+
+
+def make_model(seed=1, stir=0.3, **fields):
+    """Return an untrained model; ``stir`` adds noise to every parameter, so that none has a special value."""
+    with mg.fork_rng(seed), mg.no_grad():
+        model = Transformer(make_config(**fields))
+        for parameter in model.parameters():
+            parameter.add_(stir * mg.randn(*parameter.shape))
+    return model
+
+
+def draw_ids(rng, *shape):
+    return mg.tensor(rng.integers(0, VOCABULARY, shape))
+
+
+def array(tensor):
+    return tensor.detach().numpy()
+
+
+def same(a, b):
+    """Whether two tensors agree to the last bit."""
+    return a.shape == b.shape and a.dtype == b.dtype and array(a).tobytes() == array(b).tobytes()
+
+
+def difference(a, b):
+    """Return the largest difference of two tensors or arrays of one shape."""
+    a, b = (array(x) if isinstance(x, mg.Tensor) else np.asarray(x) for x in (a, b))
+    assert a.shape == b.shape
+    return np.abs(a - b).max()
+
+
+@pytest.fixture
+def double():
+    """Make new tensors float64."""
+    mg.set_default_dtype(mg.float64)
+    yield
+    mg.set_default_dtype(mg.float32)
+
+
+# --- Config -------------------------------------------------------------------------------------------------
+
+
+def refusal(**fields):
+    """Return the sentence with which a config is refused."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the sentence is compared as a whole)
+        make_config(**fields)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused_with_both_numbers():
+    assert refusal(n_heads=3, d_model=128).startswith("3 heads don't divide a width of 128")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("vocab_size", "65"),
+        ("vocab_size", None),
+        ("n_layers", 2.0),
+        ("n_layers", True),
+        ("n_heads", None),
+        ("d_model", None),
+        ("d_model", "8"),
+        ("d_model", [8]),
+        ("d_ff", 32.0),
+        ("d_ff", False),
+        ("context", np.int64(8)),
+        ("dropout", "0.1"),
+        ("dropout", False),
+        ("norm", 3),
+        ("activation", None),
+        ("tie_weights", 1),
+        ("bias", "yes"),
+        ("causal", None),
+        ("layer_norm_eps", "1e-5"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named_with_its_type_and_value(field, value):
+    kind = {field.name: field.type for field in dataclasses.fields(Config)}[field]
+    assert refusal(**{field: value}) == f"{field} must be of type {kind}, not {value!r}"
+
+
+@pytest.mark.parametrize("field", ["vocab_size", "n_layers", "n_heads", "d_model", "context"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_size_below_1_is_refused(field, value):
+    assert refusal(**{field: value}) == f"{field} must be at least 1, not {value}"
+
+
+def test_a_negative_width_of_the_feed_forward_network_is_refused_and_0_means_four_times_the_width():
+    assert refusal(d_ff=-1) == "d_ff must be at least 0, not -1"
+    assert make_config(d_ff=0).d_ff == 32
+    assert make_config(d_ff=5).d_ff == 5
+
+
+@pytest.mark.parametrize("value", [1, 1.0, -0.1, math.nan, math.inf])
+def test_dropout_lies_between_0_and_1(value):
+    assert refusal(dropout=value) == f"dropout must be at least 0 and below 1, not {value}"
+    assert make_config(dropout=0).dropout == 0
+
+
+@pytest.mark.parametrize("value", [0.0, -1e-5, math.nan, math.inf])
+def test_what_layer_norm_adds_to_the_variance_is_a_number_above_0(value):
+    assert refusal(layer_norm_eps=value).startswith("layer_norm_eps must be ")
+
+
+@pytest.mark.parametrize(
+    ("field", "choices"),
+    [("norm", "post, pre"), ("positions", "sinusoidal, learned"), ("activation", "relu, gelu")],
+)
+def test_an_unknown_choice_is_answered_with_the_known_ones(field, choices):
+    assert refusal(**{field: "none"}) == f"{field} must be one of {choices}, not 'none'"
+
+
+def test_a_config_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make_config().d_model = 16
+
+
+def test_presets():
+    micro, small, paper = (Config.preset(name, vocab_size=65) for name in ("micro", "small", "paper"))
+    assert (micro.n_layers, micro.n_heads, micro.d_model, micro.d_ff, micro.context) == (2, 2, 32, 128, 16)
+    assert small == Config(vocab_size=65)
+    assert (paper.n_layers, paper.n_heads, paper.d_model, paper.d_ff, paper.dropout) == (6, 8, 512, 2048, 0.1)
+    assert (paper.norm, paper.positions, paper.activation) == ("post", "sinusoidal", "relu")
+    assert (paper.tie_weights, paper.bias, paper.causal) == (True, False, True)
+    assert Config.preset("micro", vocab_size=65, n_layers=3) == dataclasses.replace(micro, n_layers=3)
+    assert Config.preset("micro", vocab_size=65, d_model=64).d_ff == 256
+
+
+def test_an_unknown_preset_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="no preset 'large': choose one of micro, small, paper"):
+        Config.preset("large", vocab_size=65)
+
+
+OPTIONS = {
+    "norm": ["post", "pre"],
+    "positions": ["sinusoidal", "learned"],
+    "activation": ["relu", "gelu"],
+    "tie_weights": [True, False],
+    "bias": [False, True],
+    "causal": [True, False],
+}
+VARIANTS = [dict(zip(OPTIONS, values, strict=True)) for values in itertools.product(*OPTIONS.values())]
+
+
+def spell(options):
+    """Return the options that are not the default, as the name of a test case."""
+    return "-".join(f"{name}={value}" for name, value in options.items() if value != OPTIONS[name][0]) or "paper"
+
+
+@given(st.sampled_from(VARIANTS), st.integers(1, 5), st.floats(0, 1, exclude_max=True))
+def test_a_config_survives_json(variant, layers, dropout):
+    config = make_config(**variant, n_layers=layers, dropout=dropout)
+    assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_a_dict_with_an_unknown_field_or_without_the_vocabulary_is_refused():
+    fields = make_config().to_dict()
+    with pytest.raises(ValueError, match=r"^unknown config field 'n_head'$"):
+        Config.from_dict({**fields, "n_head": 2})
+    del fields["vocab_size"]
+    with pytest.raises(ValueError, match=r"^the config lacks vocab_size$"):
+        Config.from_dict(fields)
+    assert Config.from_dict({"vocab_size": 65}) == Config(vocab_size=65)
+
+
+# --- what can be captured -----------------------------------------------------------------------------------
+
+
+def expected_shapes(B, T, config):
+    d, heads = config.d_model, (B, config.n_heads, T)
+    block = {
+        **{f"attention.{name}": (*heads, config.d_k) for name in ("q", "k", "v", "z")},
+        **{f"attention.{name}": (*heads, T) for name in ("scores", "pattern")},
+        **dict.fromkeys(("attention.out", "residual_attention", "norm_attention"), (B, T, d)),
+        "ffn.hidden": (B, T, config.d_ff),
+        **dict.fromkeys(("ffn.out", "residual_ffn", "norm_ffn"), (B, T, d)),
+    }
+    shapes = {"embed": (B, T, d), "positions": (T, d), "logits": (B, T, config.vocab_size)}
+    for i in range(config.n_layers):
+        shapes |= {f"blocks.{i}.{name}": shape for name, shape in block.items()}
+    return shapes
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_names_and_shapes_of_what_is_captured(norm, rng):
+    model = make_model(norm=norm, n_layers=3, d_ff=20)
+    logits, cache = model.run_with_cache(draw_ids(rng, 2, 5))
+    assert {name: tensor.shape for name, tensor in cache.items()} == expected_shapes(2, 5, model.config)
+    assert cache["logits"] is logits
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=spell)
+def test_a_captured_run_has_the_logits_and_gradients_of_an_ordinary_one(double, variant, rng):
+    model = make_model(**variant)
+    ids, cotangent = draw_ids(rng, 2, 6), mg.tensor(rng.standard_normal((2, 6, VOCABULARY)))
+    parameters = list(model.parameters())
+    ordinary = model(ids)
+    captured, _ = model.run_with_cache(ids)
+    assert difference(ordinary, captured) < 1e-12
+    first = mg.autograd.grad(ordinary, parameters, cotangent)
+    second = mg.autograd.grad(captured, parameters, cotangent)
+    for (name, _), a, b in zip(model.named_parameters(), first, second, strict=True):
+        assert difference(a, b) < 1e-12 * max(1, np.abs(array(a)).max()), name
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_captured_tensors_can_retain_their_gradients(double, positions, rng):
+    model = make_model(positions=positions)
+    ids, cotangent = draw_ids(rng, 2, 6), mg.tensor(rng.standard_normal((2, 6, VOCABULARY)))
+    logits, cache = model.run_with_cache(ids, retain_grad=True)
+    (logits * cotangent).sum().backward()
+    assert cache["positions"].requires_grad == (positions == "learned")
+    for name, tensor in cache.items():
+        if tensor.requires_grad:
+            assert tensor.grad.shape == tensor.shape, name
+            assert array(tensor.grad).any(), name
+    assert difference(cache["logits"].grad, cotangent) == 0
+    again, other = model.run_with_cache(ids)
+    names = ["embed", "blocks.0.attention.pattern", "blocks.1.ffn.hidden", "blocks.0.residual_ffn"]
+    wanted = mg.autograd.grad(again, [other[name] for name in names], cotangent)
+    for name, gradient in zip(names, wanted, strict=True):
+        assert difference(cache[name].grad, gradient) < 1e-13, name
+
+
+def test_capturing_under_no_grad_records_nothing(rng):
+    model = make_model()
+    with mg.no_grad():
+        _, cache = model.run_with_cache(draw_ids(rng, 1, 4), retain_grad=True)
+    assert not any(tensor.requires_grad for tensor in cache.values())
+
+
+# --- the options --------------------------------------------------------------------------------------------
+
+
+def normalized(x, layer):
+    """Layer normalisation in NumPy, with a layer's rescale."""
+    centered = x - x.mean(-1, keepdims=True)
+    unit = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + layer.eps)
+    return unit * array(layer.weight) + array(layer.bias)
+
+
+def test_pre_norm_reads_a_normalised_copy_and_adds_to_the_bare_path(double, rng):
+    model = make_model(norm="pre")
+    ids = draw_ids(rng, 2, 6)
+    logits, cache = model.run_with_cache(ids)
+    x = array(cache["embed"]) * math.sqrt(8) + array(cache["positions"])
+    for i, block in enumerate(model.blocks):
+        for name, out in (("attention", "attention.out"), ("ffn", "ffn.out")):
+            read = normalized(x, getattr(block, f"norm_{name}"))
+            assert difference(cache[f"blocks.{i}.norm_{name}"], read) < 1e-12
+            x = x + array(cache[f"blocks.{i}.{out}"])
+            assert difference(cache[f"blocks.{i}.residual_{name}"], x) < 1e-12
+        q = array(cache[f"blocks.{i}.norm_attention"]) @ array(block.attention.W_Q.weight).T
+        assert difference(cache[f"blocks.{i}.attention.q"].transpose(1, 2).reshape(2, 6, 8), q) < 1e-12
+    expected = normalized(x, model.norm) @ array(model.embedding.token.weight).T
+    assert difference(logits, expected) < 1e-12
+    assert make_model().norm is None
+
+
+def test_gelu(double, rng):
+    model = make_model(activation="gelu")
+    _, cache = model.run_with_cache(draw_ids(rng, 2, 6))
+    layer = model.blocks[0].ffn.expand
+    x = array(cache["blocks.0.norm_attention"]) @ array(layer.weight).T + array(layer.bias)
+    expected = np.vectorize(lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2)(x)
+    assert difference(cache["blocks.0.ffn.hidden"], expected) < 1e-13
+
+
+def test_untied_weights_are_two_parameters(double, rng):
+    model = make_model(tie_weights=False)
+    names = [name for name, _ in model.named_parameters()]
+    assert {"embedding.token.weight", "output.weight"} <= {*names}
+    logits, cache = model.run_with_cache(draw_ids(rng, 2, 6))
+    assert difference(logits, array(cache["blocks.1.norm_ffn"]) @ array(model.output.weight).T) < 1e-12
+    assert difference(model.output.weight, model.embedding.token.weight) > 0.1
+
+
+def test_biases_in_the_attention_projections(double, rng):
+    projections = ("W_Q", "W_K", "W_V", "W_O")
+    fresh = Transformer(make_config(bias=True))
+    without = Transformer(make_config())
+    assert fresh.n_parameters() - without.n_parameters() == 2 * 4 * 8
+    for block in fresh.blocks:
+        assert all((array(getattr(block.attention, name).bias) == 0).all() for name in projections)
+    assert all(getattr(without.blocks[0].attention, name).bias is None for name in projections)
+    model = make_model(bias=True)
+    ids = draw_ids(rng, 2, 6)
+    _, cache = model.run_with_cache(ids)
+    attention = model.blocks[1].attention
+    x = array(cache["blocks.0.norm_ffn"])
+    for name, key in (("W_Q", "q"), ("W_K", "k"), ("W_V", "v")):
+        layer = getattr(attention, name)
+        got = cache[f"blocks.1.attention.{key}"].transpose(1, 2).reshape(2, 6, 8)
+        assert difference(got, x @ array(layer.weight).T + array(layer.bias)) < 1e-12
+    z = array(cache["blocks.1.attention.z"].transpose(1, 2).reshape(2, 6, 8))
+    expected = z @ array(attention.W_O.weight).T + array(attention.W_O.bias)
+    assert difference(cache["blocks.1.attention.out"], expected) < 1e-12
+
+
+def test_without_the_mask_tokens_see_what_comes_later(double, rng):
+    model = make_model(causal=False)
+    ids = draw_ids(rng, 2, 6)
+    logits, cache = model.run_with_cache(ids)
+    scores, pattern = (array(cache[f"blocks.0.attention.{name}"]) for name in ("scores", "pattern"))
+    assert np.isfinite(scores).all()
+    assert (pattern > 0).all()
+    assert difference(pattern, np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)) < 1e-14
+    changed = ids.clone()
+    changed[:, 5] = (changed[:, 5] + 1) % VOCABULARY
+    assert difference(model(ids)[:, 0], model(changed)[:, 0]) > 1e-3
+    causal = make_model()
+    assert difference(causal(ids)[:, 0], causal(changed)[:, 0]) == 0
+    assert difference(causal(ids), logits) > 1e-3
+
+
+def test_learned_positions_are_rows_of_a_table(double, rng):
+    model = make_model(positions="learned")
+    (table,) = (p for name, p in model.named_parameters() if name == "embedding.position")
+    assert table.shape == (8, 8)
+    ids = draw_ids(rng, 2, 5)
+    logits, cache = model.run_with_cache(ids)
+    assert difference(cache["positions"], array(table)[:5]) == 0
+    (logits * mg.tensor(rng.standard_normal(logits.shape))).sum().backward()
+    assert array(table.grad).any(-1).tolist() == [True] * 5 + [False] * 3
+    assert "embedding.position" in model.state_dict()
+    assert "embedding.position" not in make_model().state_dict()
+
+
+def test_dropout_is_for_training_only(rng):
+    ids = draw_ids(rng, 2, 8)
+    model, plain = make_model(dropout=0.5), make_model()
+    with mg.no_grad():
+        assert same(model.eval()(ids), plain(ids))
+        assert same(model(ids), model(ids))
+        model.train()
+        assert not same(model(ids), model(ids))
+        outputs = []
+        for _ in range(2):
+            with mg.fork_rng(5):
+                outputs.append(model(ids))
+        assert same(*outputs)
+
+
+def test_dropout_falls_on_the_embedding_sum_and_each_sublayer_and_not_on_the_weights(rng):
+    model = make_model(dropout=0.25, d_model=64, context=64)
+    seen = []
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.register_forward_hook(lambda _, args, out: seen.append((args[0], out)))
+    _, cache = model.run_with_cache(draw_ids(rng, 8, 64))
+    entering = cache["embed"] * 8.0 + cache["positions"]
+    sums = [entering] + [cache[f"blocks.{i}.{name}.out"] for i in range(2) for name in ("attention", "ffn")]
+    assert len(seen) == len(sums) == 5
+    for (before, after), expected in zip(seen, sums, strict=True):
+        assert same(before, expected)
+        before, after = array(before), array(after)
+        kept = after != 0
+        assert abs(kept.mean() - 0.75) < 0.01
+        assert np.abs(after[kept] / before[kept] * 0.75 - 1).max() < 1e-6
+    for i in range(2):
+        pattern = array(cache[f"blocks.{i}.attention.pattern"])
+        assert np.abs(pattern.sum(-1) - 1).max() < 1e-6
+
+
+# --- the whole model ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:: len(VARIANTS) // 8], ids=spell)
+def test_a_state_dict_gives_the_same_model_again(variant, rng):
+    model, other = make_model(**variant), make_model(seed=2, **variant)
+    ids = draw_ids(rng, 2, 6)
+    assert not same(model(ids), other(ids))
+    other.load_state_dict(model.state_dict())
+    assert same(model(ids), other(ids))
+    assert (other.output.weight is other.embedding.token.weight) == variant["tie_weights"]
+
+
+@pytest.mark.parametrize("change", [copy.deepcopy, nn.Module.double, nn.Module.eval])
+def test_a_tied_table_stays_tied(change, rng):
+    model = make_model()
+    count = model.n_parameters()
+    changed = change(model)
+    assert changed.output.weight is changed.embedding.token.weight
+    assert changed.n_parameters() == count
+    ids = draw_ids(rng, 1, 4)
+    optimizer = optim.SGD(changed.parameters(), lr=0.1)
+    changed.loss(ids, ids).backward()
+    optimizer.step()
+    assert same(changed.output.weight, changed.embedding.token.weight)
+    if change is copy.deepcopy:
+        assert not same(changed.output.weight, model.output.weight)
+
+
+def test_a_float64_model_computes_in_float64(rng):
+    model = make_model().double()
+    ids = draw_ids(rng, 2, 20)
+    logits, cache = model.run_with_cache(ids)
+    assert {tensor.dtype for tensor in cache.values()} == {np.dtype(np.float64)}
+    assert logits.isfinite().all()
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (1, 2, 3)])
+def test_ids_of_another_shape_are_refused_with_it(shape, rng):
+    with pytest.raises((ValueError, RuntimeError), match=r"\(B, T\)") as caught:
+        make_model()(draw_ids(rng, *shape))
+    assert str(shape) in str(caught.value)
+
+
+@pytest.mark.parametrize("token", [-1, VOCABULARY])
+def test_a_token_outside_the_vocabulary_is_refused(token):
+    with pytest.raises(IndexError, match=rf"{token} .*{VOCABULARY} rows"):
+        make_model()(mg.tensor([[1, token]]))
+
+
+def torch_logits(torch, weights, ids, config):
+    """Return the logits of a decoder written in PyTorch alone, given its weights by name."""
+    functional = torch.nn.functional
+    d, heads = config.d_model, config.n_heads
+    B, T = ids.shape
+
+    def linear(x, name):
+        return functional.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+
+    def norm(x, name):
+        return functional.layer_norm(x, (d,), weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    def attention(x, name):
+        q, k, v = (linear(x, f"{name}.W_{i}").view(B, T, heads, -1).transpose(1, 2) for i in "QKV")
+        z = functional.scaled_dot_product_attention(q, k, v, is_causal=config.causal)
+        return linear(z.transpose(1, 2).reshape(B, T, d), f"{name}.W_O")
+
+    def ffn(x, name):
+        activation = functional.relu if config.activation == "relu" else functional.gelu
+        return linear(activation(linear(x, f"{name}.expand")), f"{name}.contract")
+
+    if config.positions == "learned":
+        positions = weights["embedding.position"][:T]
+    else:
+        angle = torch.arange(T)[:, None] / 10000 ** (torch.arange(0, d, 2, dtype=torch.float64) / d)
+        positions = torch.stack([angle.sin(), angle.cos()], -1).reshape(T, d)
+    table = weights["embedding.token.weight"]
+    x = table[ids] * d**0.5 + positions
+    for i in range(config.n_layers):
+        for name, layer in (("attention", attention), ("ffn", ffn)):
+            block = f"blocks.{i}"
+            if config.norm == "pre":
+                x = x + layer(norm(x, f"{block}.norm_{name}"), f"{block}.{name}")
+            else:
+                x = norm(x + layer(x, f"{block}.{name}"), f"{block}.norm_{name}")
+    if config.norm == "pre":
+        x = norm(x, "norm")
+    return functional.linear(x, table if config.tie_weights else weights["output.weight"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {name: values[1] for name, values in OPTIONS.items()}, *({n: v[1]} for n, v in OPTIONS.items())],
+    ids=spell,
+)
+def test_parity_with_a_decoder_in_pytorch(torch, double, options, rng):
+    model = make_model(n_layers=3, n_heads=4, d_model=16, **options)
+    ids, targets = draw_ids(rng, 3, 7), draw_ids(rng, 3, 7)
+    weights = {
+        name: torch.tensor(array(parameter), requires_grad=True) for name, parameter in model.named_parameters()
+    }
+    expected = torch_logits(torch, weights, torch.tensor(ids.numpy()), model.config)
+    assert difference(model(ids), expected.detach().numpy()) < 1e-11
+    loss = torch.nn.functional.cross_entropy(
+        expected.reshape(-1, VOCABULARY), torch.tensor(targets.numpy()).reshape(-1), label_smoothing=0.1
+    )
+    loss.backward()
+    ours = model.loss(ids, targets, label_smoothing=0.1)
+    assert ours.item() == pytest.approx(loss.item(), rel=1e-13)
+    ours.backward()
+    for name, parameter in model.named_parameters():
+        gradient = weights[name].grad.numpy()
+        assert difference(parameter.grad, gradient) < 1e-11 * max(1, np.abs(gradient).max()), name
+
+
+def test_parity_in_float32(torch, rng):
+    model = make_model(n_layers=3, n_heads=4, d_model=16)
+    ids, targets = draw_ids(rng, 3, 7), draw_ids(rng, 3, 7)
+    weights = {
+        name: torch.tensor(array(parameter).astype(np.float64), requires_grad=True)
+        for name, parameter in model.named_parameters()
+    }
+    expected = torch_logits(torch, weights, torch.tensor(ids.numpy()), model.config)
+    assert difference(model(ids), expected.detach().numpy()) < 1e-5
+    torch.nn.functional.cross_entropy(
+        expected.reshape(-1, VOCABULARY), torch.tensor(targets.numpy()).reshape(-1)
+    ).backward()
+    model.loss(ids, targets).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad.dtype == np.float32
+        assert difference(parameter.grad, weights[name].grad.numpy()) < 1e-5, name
+
+
+# --- training: one step -------------------------------------------------------------------------------------
+
+
+def one_step(threads, ids, targets, steps=1, seed=1, **fields):
+    """Train from the same start with this number of threads; return losses, weights, gradients, norms."""
+    options = {name: fields.pop(name) for name in ("clip_norm", "label_smoothing") if name in fields}
+    model = make_model(**fields)
+    trainer = Trainer(model, optim.SGD(model.parameters(), lr=0.1), threads, **options)
+    with mg.fork_rng(seed):
+        losses = [trainer.step(ids, targets) for _ in range(steps)]
+    gradients = [parameter.grad for parameter in model.parameters()]
+    return losses, list(model.parameters()), gradients, trainer.gradient_norm
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize(("threads", "batch"), [(2, 4), (2, 5), (2, 2), (3, 4), (4, 2), (2, 1), (5, 5)])
+def test_any_number_of_threads_learns_the_same(double, threads, batch, positions, rng):
+    ids, targets = draw_ids(rng, batch, 6), draw_ids(rng, batch, 6)
+    alone, weights, gradients, norm = one_step(1, ids, targets, steps=3, positions=positions)
+    losses, others, other_gradients, other_norm = one_step(threads, ids, targets, steps=3, positions=positions)
+    assert losses == pytest.approx(alone, rel=1e-13)
+    assert other_norm == pytest.approx(norm, rel=1e-12)
+    for a, b in zip(weights + gradients, others + other_gradients, strict=True):
+        assert difference(a, b) < 1e-13
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_same_number_of_threads_repeats_to_the_bit(threads, dropout, rng):
+    ids, targets = draw_ids(rng, 6, 8), draw_ids(rng, 6, 8)
+    losses, weights, *_ = one_step(threads, ids, targets, steps=4, dropout=dropout)
+    again, same_weights, *_ = one_step(threads, ids, targets, steps=4, dropout=dropout)
+    assert losses == again
+    assert all(same(a, b) for a, b in zip(weights, same_weights, strict=True))
+    other, *_ = one_step(threads, ids, targets, steps=4, dropout=dropout, seed=2)
+    assert (other == losses) == (dropout == 0)
+
+
+def test_each_part_of_a_batch_has_dropout_of_its_own(rng):
+    """Two equal sequences in two threads must not drop the same elements."""
+    ids = draw_ids(rng, 1, 8)
+    model = make_model(dropout=0.5)
+    parts = []
+    model.embedding.dropout.register_forward_hook(lambda _, args, out: parts.append(array(out) == 0))
+    trainer = Trainer(model, optim.SGD(model.parameters(), lr=0.1), threads=2)
+    for _ in range(2):
+        trainer.step(mg.cat([ids, ids]), mg.cat([ids, ids]))
+    assert len(parts) == 4
+    assert all((a != b).any() for a, b in itertools.combinations(parts, 2))
+
+
+def test_the_step_reports_the_loss_before_it_and_the_gradients_of_that_loss(double, rng):
+    ids, targets = draw_ids(rng, 4, 6), draw_ids(rng, 4, 6)
+    (loss,), weights, gradients, norm = one_step(1, ids, targets, clip_norm=None)
+    model = make_model()
+    before = model.loss(ids, targets)
+    before.backward()
+    assert loss == pytest.approx(before.item(), rel=1e-15)
+    assert math.isnan(norm)
+    for start, gradient, weight in zip(model.parameters(), gradients, weights, strict=True):
+        assert difference(start.grad, gradient) < 1e-15
+        assert difference(weight, array(start) - 0.1 * array(gradient)) < 1e-15
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_long_gradients_are_scaled_down_to_the_clip_norm(double, threads, rng):
+    ids, targets = draw_ids(rng, 4, 6), draw_ids(rng, 4, 6)
+    _, _, whole, _ = one_step(threads, ids, targets, clip_norm=None)
+    length = math.sqrt(sum((array(gradient) ** 2).sum() for gradient in whole))
+    _, _, clipped, norm = one_step(threads, ids, targets, clip_norm=0.01)
+    assert norm == pytest.approx(length, rel=1e-12)
+    assert norm > 0.02
+    assert math.sqrt(sum((array(gradient) ** 2).sum() for gradient in clipped)) == pytest.approx(0.01, rel=1e-4)
+    _, _, kept, _ = one_step(threads, ids, targets, clip_norm=100.0)
+    assert all(same(a, b) for a, b in zip(kept, whole, strict=True))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_labels_are_smoothed_in_training(double, threads, rng):
+    ids, targets = draw_ids(rng, 4, 6), draw_ids(rng, 4, 6)
+    (loss,), *_ = one_step(threads, ids, targets, label_smoothing=0.1)
+    assert loss == pytest.approx(make_model().loss(ids, targets, 0.1).item(), rel=1e-14)
+    assert loss != pytest.approx(make_model().loss(ids, targets).item(), rel=1e-3)
+
+
+@pytest.fixture
+def two_blas_threads():
+    """Have matrix products use two threads, and after the test as many as before."""
+    before = mg.get_num_threads()
+    if not mg.set_num_threads(2):
+        pytest.skip("NumPy's matrix products can't be told how many threads to use")
+    yield
+    mg.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.usefixtures("two_blas_threads")
+def test_a_step_leaves_the_threads_of_matrix_products_as_they_were_even_if_it_fails(threads, rng):
+    model = make_model()
+    trainer = Trainer(model, optim.SGD(model.parameters(), lr=0.1), threads)
+    during = []
+    model.embedding.register_forward_hook(lambda *_: during.append(mg.get_num_threads()))
+    with pytest.raises(IndexError, match="99"):
+        trainer.step(mg.tensor([[1, 2], [3, 4]]), mg.tensor([[1, 2], [3, 99]]))
+    assert mg.get_num_threads() == 2
+    assert math.isfinite(trainer.step(draw_ids(rng, 2, 4), draw_ids(rng, 2, 4)))
+    assert mg.get_num_threads() == 2
+    assert during == [1] * 2 * threads
+
+
+# --- training: the recipe -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(100, 10), (50, 0), (30, 29), (10, 100), (1, 0)])
+def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(steps, warmup):
+    recipe = Recipe(steps=steps, warmup_steps=warmup)
+    rates = [recipe.rate(step) for step in range(steps + 1)]
+    rise = rates[: min(warmup, steps + 1)]
+    assert rise == pytest.approx([(step + 1) / (warmup + 1) for step in range(len(rise))], rel=1e-15)
+    fall = rates[warmup:]
+    width = max(1, steps - warmup)
+    expected = [math.cos(math.pi / 2 * i / width) ** 2 for i in range(len(fall))]
+    assert fall == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    if warmup < steps:
+        assert rates[warmup] == 1
+        assert rates[-1] == pytest.approx(0, abs=1e-15)
+        assert all(rate > 0 for rate in rates[:-1])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((name, value) for name in ("steps", "batch_size", "evaluate_every", "threads") for value in (0, -3)),
+        *((name, v) for name in ("learning_rate", "clip_norm") for v in (0.0, -1.0, math.inf, math.nan)),
+        *((name, v) for name in ("beta1", "beta2", "label_smoothing") for v in (-0.1, 1.0, math.nan)),
+        *((name, v) for name in ("warmup_steps", "weight_decay") for v in (-1, math.inf, math.nan)),
+    ],
+)
+def test_a_recipe_names_what_is_out_of_range(field, value):
+    with pytest.raises(ValueError, match=rf"^{field} must be .*, not {value}$"):
+        Recipe(**{field: value})
+
+
+def test_matrices_decay_and_vectors_do_not():
+    model = make_model(bias=True, positions="learned")
+    optimizer = make_optimizer(model, Recipe(learning_rate=0.5, weight_decay=0.1, beta1=0.8, beta2=0.7))
+    assert isinstance(optimizer, optim.AdamW)
+    start = {name: array(parameter).copy() for name, parameter in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.grad = mg.zeros(*parameter.shape)
+    optimizer.step()
+    for name, parameter in model.named_parameters():
+        expected = start[name] * (1 - 0.5 * 0.1) if parameter.ndim > 1 else start[name]
+        assert difference(parameter, expected) < 1e-6, name
+    assert all(tuple(group["betas"]) == (0.8, 0.7) for group in optimizer.param_groups)
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(start)
+
+
+def test_training_steps_report_what_they_did(rng):
+    ids = draw_ids(rng, 300)
+    model = make_model(stir=0).eval()
+    recipe = Recipe(steps=12, batch_size=4, learning_rate=0.01, warmup_steps=3, threads=1)
+    reports = list(training_steps(model, ids, recipe))
+    assert model.training
+    assert [report.step for report in reports] == list(range(1, 13))
+    assert [report.tokens for report in reports] == [4 * 8 * step for step in range(1, 13)]
+    rates = [0.01 * recipe.rate(step) for step in range(12)]
+    assert [report.learning_rate for report in reports] == pytest.approx(rates, rel=1e-12)
+    smooth = reports[0].loss
+    for report in reports:
+        smooth = smooth + 0.05 * (report.loss - smooth)
+        assert report.smooth_loss == pytest.approx(smooth, rel=1e-12)
+        assert report.gradient_norm > 0
+        assert report.tokens_per_second > 0
+    seconds = [report.seconds for report in reports]
+    assert seconds == sorted(seconds)
+
+
+def test_a_loss_that_is_no_number_ends_the_training(rng):
+    model = make_model()
+    with mg.no_grad():
+        model.blocks[1].ffn.contract.bias[0] = math.nan
+    with pytest.raises(NonFiniteLoss, match=r"the loss became nan at step 1 .*try a lower learning rate"):
+        list(training_steps(model, draw_ids(rng, 100), Recipe(steps=3, batch_size=2, threads=1)))
+
+
+# --- the score of a text ------------------------------------------------------------------------------------
+
+
+class Bigrams:
+    """A model whose guess depends on the last token alone, so that the cost of each token is known."""
+
+    def __init__(self, table, context):
+        self.table, self.config, self.training = table, make_config(context=context), True
+
+    def eval(self):
+        self.training = False
+
+    def train(self, mode):
+        self.training = mode
+
+    def __call__(self, ids):
+        assert not self.training
+        assert ids.shape[1] <= self.config.context
+        return self.table[ids]
+
+
+LENGTHS = [(2, 1), (3, 1), (3, 2), (5, 4), (8, 7), (9, 8), (9, 3), (10, 9), (10, 1), (31, 30), (64, 17), (65, 64)]
+
+
+@pytest.mark.parametrize("context", [1, 2, 3, 8, 9])
+@pytest.mark.parametrize(("length", "scored"), LENGTHS)
+def test_each_token_is_scored_exactly_once(double, context, length, scored, rng):
+    ids = mg.tensor(rng.permutation(length))
+    table = mg.tensor(rng.standard_normal((length, length)))
+    costs = -array(table.log_softmax(-1))[ids.numpy()[:-1], ids.numpy()[1:]]
+    model = Bigrams(table, context)
+    for batch_size in (1, 3, 64):
+        batches = []
+        total = cross_entropy_of(model, ids, scored, batch_size, batches.append)
+        assert total == pytest.approx(costs[length - 1 - scored :].sum(), rel=1e-12)
+        assert sum(batches) == scored
+    assert model.training
+
+
+@pytest.mark.parametrize("context", [1, 7, 8])
+@pytest.mark.parametrize(("length", "scored"), LENGTHS)
+def test_a_uniform_model_costs_ln_v_for_each_token(context, length, scored, rng):
+    model = make_model(stir=0, context=context)
+    nn.init.zeros_(model.embedding.token.weight)
+    total = cross_entropy_of(model, draw_ids(rng, length), scored)
+    assert total == pytest.approx(scored * math.log(VOCABULARY), rel=1e-6)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize(("length", "scored"), LENGTHS)
+def test_every_token_is_read_after_half_a_context(double, length, scored, positions, rng):
+    """The windows that a loop over tokens would choose: a new one whenever the last is used up."""
+    model = make_model(positions=positions, dropout=0.3)
+    ids = draw_ids(rng, length)
+    context = min(8, length - 1)
+    total, end = 0.0, 0
+    model.eval()
+    for token in range(length - scored, length):
+        if token > end or token == length - scored:
+            wanted = token + max(1, context // 2) - 1  # the last token this window is needed for
+            end = min(max(wanted, context), length - 1)
+            start = end - context
+            log_p = array(model(ids[start:end].unsqueeze(0))[0].log_softmax(-1))
+        assert token - start >= min(token, context - max(1, context // 2) + 1)
+        total -= log_p[token - 1 - start, ids[token].item()]
+    for mode in (True, False):
+        model.train(mode)
+        assert cross_entropy_of(model, ids, scored) == pytest.approx(total, rel=1e-12)
+        assert model.training == mode
+
+
+@pytest.mark.parametrize("scored", [6, 7, -1])
+def test_more_tokens_than_have_one_before_them_cannot_be_scored(scored, rng):
+    with pytest.raises(ValueError, match=rf"(^| ){scored}\b"):
+        cross_entropy_of(make_model(), draw_ids(rng, 6), scored)
+    assert cross_entropy_of(make_model(), draw_ids(rng, 6), 0) == 0
+
+
+# --- generation ---------------------------------------------------------------------------------------------
+
+
+def softmax(x):
+    weights = np.exp(x - x.max())
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+def test_temperature_divides_the_logits(temperature, rng):
+    logits = rng.standard_normal(20) * 3
+    got = next_token_distribution(mg.tensor(logits), temperature)
+    assert difference(got, softmax(logits / temperature)) < 1e-15
+    assert got.dtype == np.float64
+
+
+def test_temperature_0_is_certain_of_the_likeliest_token():
+    assert next_token_distribution(mg.tensor([1.0, 3.0, 2.0]), 0).tolist() == [0, 1, 0]
+    assert next_token_distribution(mg.tensor([3.0, 1.0, 3.0]), 0).tolist() == [1, 0, 0]
+    for temperature in (5e-324, 1e-300, 1e-3):
+        assert next_token_distribution(mg.tensor([1.0, 3.0, 2.0]), temperature).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 19, 20, 21, 1000])
+def test_top_k_keeps_the_k_likeliest(k, rng):
+    logits = rng.standard_normal(20)
+    p = softmax(logits)
+    kept = np.argsort(-logits)[:k]
+    expected = np.zeros(20)
+    expected[kept] = p[kept] / p[kept].sum()
+    assert difference(next_token_distribution(mg.tensor(logits), top_k=k), expected) < 1e-15
+
+
+@pytest.mark.parametrize("top_p", [1e-9, 0.1, 0.4999, 0.5001, 0.7999, 0.8001, 0.95, 1.0])
+def test_top_p_keeps_the_fewest_that_reach_it(top_p):
+    p = np.array([0.15, 0.5, 0.05, 0.3])
+    kept = {0.1: 1, 0.4999: 1, 1e-9: 1, 0.5001: 2, 0.7999: 2, 0.8001: 3, 0.95: 3, 1.0: 4}[top_p]
+    order = [1, 3, 0, 2][:kept]
+    if top_p == 0.95:
+        top_p -= 1e-9
+    expected = np.zeros(4)
+    expected[order] = p[order] / p[order].sum()
+    assert difference(next_token_distribution(mg.tensor(np.log(p)), top_p=top_p), expected) < 1e-15
+
+
+def test_top_p_of_1_keeps_even_the_rarest_tokens():
+    p = next_token_distribution(mg.tensor([60.0, 0.0, 20.0]))
+    assert p[1].item() == pytest.approx(math.exp(-60), rel=1e-12, abs=0)
+
+
+def test_top_k_and_top_p_are_both_respected():
+    logits = mg.tensor(np.log([0.4, 0.3, 0.2, 0.1]))
+    both = next_token_distribution(logits, top_k=2, top_p=0.85)
+    assert difference(both, [4 / 7, 3 / 7, 0, 0]) < 1e-15
+    assert difference(next_token_distribution(logits, top_k=3, top_p=0.5), [4 / 7, 3 / 7, 0, 0]) < 1e-15
+
+
+@given(
+    st.lists(st.sampled_from([-1e4, -30.0, -1.0, 0.0, 0.0, 2.0, 50.0, 800.0]), min_size=1, max_size=12),
+    st.sampled_from([0.0, 1e-3, 0.8, 1.0, 100.0]),
+    st.integers(0, 14),
+    st.sampled_from([1e-6, 0.3, 0.9, 1.0]),
+)
+def test_what_remains_is_always_a_distribution_of_the_likeliest(logits, temperature, top_k, top_p):
+    p = array(next_token_distribution(mg.tensor(logits), temperature, top_k, top_p))
+    assert (p >= 0).all()
+    assert abs(p.sum() - 1) < 1e-12
+    assert (p > 0).sum() <= (top_k or len(logits))
+    assert p[np.argmax(logits)] > 0
+    order = np.argsort(-np.array(logits), kind="stable")
+    assert (np.diff(p[order]) <= 1e-15).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(({"temperature": value}, "temperature") for value in (-0.1, math.inf, math.nan)),
+        ({"top_k": -1}, "top_k"),
+        *(({"top_p": value}, "top_p") for value in (0.0, -0.5, 1.01, math.nan)),
+    ],
+)
+def test_sampling_options_that_mean_nothing_are_refused(options, message):
+    (value,) = options.values()
+    with pytest.raises(ValueError, match=rf"{message} must be .*, not {value}$"):
+        next_token_distribution(mg.zeros(3), **options)
+    with pytest.raises(ValueError, match=rf"{message} must be .*, not {value}$"):
+        list(generate(make_model(), CharTokenizer("abcdefghijk"), "a", **options))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_greedy_generation_takes_the_likeliest_token_every_time(positions):
+    model = make_model(positions=positions)
+    sequence = [3, 1]
+    got = list(generate_ids(model, sequence, 20, temperature=0))
+    for _ in range(20):
+        with mg.no_grad():
+            sequence.append(model(mg.tensor([sequence[-8:]]))[0, -1].argmax().item())
+    assert got == sequence[2:]
+    assert len(set(got)) > 1
+
+
+def test_a_seed_repeats_and_another_does_not():
+    model = make_model()
+    tokenizer = CharTokenizer("abcdefghijk")
+    texts = ["".join(generate(model, tokenizer, "ab", 60, seed=seed)) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+    state = mg.get_rng_state()
+    "".join(generate(model, tokenizer, "ab", 5, seed=1))
+    assert same(mg.get_rng_state(), state)
+    ids = [list(generate_ids(model, [1], 60, generator=mg.Generator().manual_seed(s))) for s in (4, 4, 5)]
+    assert ids[0] == ids[1] != ids[2]
+    mg.manual_seed(8)
+    free = "".join(generate(model, tokenizer, "ab", 60))
+    mg.manual_seed(8)
+    assert free == "".join(generate(model, tokenizer, "ab", 60))
+
+
+def test_tokens_are_drawn_from_the_models_distribution():
+    model = make_model(n_layers=1)
+    generator = mg.Generator().manual_seed(3)
+    options = {"temperature": 0.7, "top_k": 8}
+    with mg.no_grad():
+        p = array(next_token_distribution(model(mg.tensor([[4, 2, 9]]))[0, -1], **options))
+    n = 3000
+    drawn = [next(generate_ids(model, [4, 2, 9], 1, generator=generator, **options)) for _ in range(n)]
+    counts = np.bincount(drawn, minlength=VOCABULARY)
+    assert (counts[p == 0] == 0).all()
+    kept = n * p > 5
+    counts, expected = counts[kept], n * p[kept]
+    freedom = kept.sum() - 1
+    assert freedom >= 4
+    assert ((counts - expected) ** 2 / expected).sum() < freedom + 4 * math.sqrt(2 * freedom)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_only_the_last_tokens_of_a_long_prompt_are_seen(positions):
+    model = make_model(positions=positions)
+    windows = []
+    model.embedding.register_forward_hook(lambda _, args, out: windows.append(args[0].tolist()))
+    sequence = [token % VOCABULARY for token in range(5, 30)]
+    sequence += generate_ids(model, sequence, 15)
+    assert windows == [[sequence[end - 8 : end]] for end in range(25, 40)]
+    windows.clear()
+    sequence = [3, 5]
+    sequence += generate_ids(model, sequence, 10)
+    assert windows == [[sequence[max(0, end - 8) : end]] for end in range(2, 12)]
+
+
+def test_generation_leaves_dropout_out():
+    model, plain = make_model(dropout=0.5), make_model()
+    assert model.training
+    options = {"n_tokens": 20, "seed": 1}
+    tokenizer = CharTokenizer("abcdefghijk")
+    assert "".join(generate(model, tokenizer, "abc", **options)) == "".join(
+        generate(plain, tokenizer, "abc", **options)
+    )
+
+
+def test_an_empty_prompt_starts_from_a_line_break_or_the_first_token():
+    model = make_model()
+    with_break = CharTokenizer("abcde\nfghij")
+    assert "".join(generate(model, with_break, "", 20, seed=3)) == "".join(
+        generate(model, with_break, "\n", 20, seed=3)
+    )
+    without = CharTokenizer("abcdefghijk")
+    assert "".join(generate(model, without, "", 20, seed=3)) == "".join(generate(model, without, "a", 20, seed=3))
+    with pytest.raises(ValueError, match="no token to start from"):
+        list(generate_ids(model, [], 3))
+
+
+def test_the_prompt_may_only_have_characters_that_the_tokenizer_knows():
+    with pytest.raises(ValueError, match="'é'"):
+        list(generate(make_model(), CharTokenizer("abcdefghijk"), "abé", 3))
+
+
+@pytest.mark.parametrize("n_tokens", [0, 1, 100])
+def test_pieces_are_whole_characters_and_join_to_the_decoded_text(n_tokens):
+    """The bytes of a cut character wait for the rest of it, or become a replacement character."""
+    tokenizer = BPETokenizer.train("é ü ñ 東京 東京 𝄞 𝄞 😀😀" * 3, vocab_size=266)
+    model = make_model(vocab_size=tokenizer.vocab_size, stir=0)
+    with mg.no_grad():  # make lead bytes of UTF-8 and those that follow them likely
+        model.blocks[1].norm_ffn.bias.copy_(mg.ones(8))
+        for token in [*range(0x80, 0xF5), 256, 260]:
+            model.embedding.token.weight[token] += 0.5
+    pieces = list(generate(model, tokenizer, "東", n_tokens, temperature=1.0, seed=5))
+    generator = mg.Generator().manual_seed(5)
+    ids = list(generate_ids(model, tokenizer.encode("東"), n_tokens, generator=generator))
+    assert len(ids) == n_tokens
+    assert "".join(pieces) == tokenizer.decode(ids)
+    assert all(pieces)
+    if n_tokens == 100:
+        assert len(pieces) < 100
+        assert any(ord(character) > 127 and character != "\ufffd" for piece in pieces for character in piece)
+
+
+def test_pieces_come_one_by_one():
+    model = make_model()
+    pieces = generate(model, CharTokenizer("abcdefghijk"), "a", 10**9, seed=1)
+    assert len([next(pieces) for _ in range(5)]) == 5
+
+
+# --- checkpoints --------------------------------------------------------------------------------------------
+
+
+def tiny(path, **fields):
+    """Save a tiny model; return it and its tokenizer."""
+    tokenizer = CharTokenizer("abcdefghijk")
+    model = make_model(n_layers=1, d_model=4, d_ff=4, **fields)
+    save_checkpoint(path, model, tokenizer, {"step": 7, "source": None})
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:: len(VARIANTS) // 8], ids=spell)
+def test_a_checkpoint_gives_the_same_model_again(variant, tmp_path, rng):
+    model, tokenizer = tiny(tmp_path / "a.safetensors", **variant, dropout=0.1)
+    checkpoint = load_checkpoint(tmp_path / "a.safetensors")
+    assert checkpoint.config == model.config
+    assert checkpoint.tokenizer.to_dict() == tokenizer.to_dict()
+    assert checkpoint.training == {"step": 7, "source": None}
+    assert not checkpoint.model.training
+    loaded, saved = checkpoint.model.state_dict(), model.state_dict()
+    assert [*loaded] == [*saved]
+    assert all(same(loaded[name], saved[name]) for name in saved)
+    ids = draw_ids(rng, 2, 6)
+    assert same(checkpoint.model(ids), model.eval()(ids))
+    assert (checkpoint.model.output.weight is checkpoint.model.embedding.token.weight) == variant["tie_weights"]
+    assert all(parameter.requires_grad for parameter in checkpoint.model.parameters())
+
+
+def test_a_checkpoint_keeps_a_bpe_tokenizer_and_the_state_of_the_training(tmp_path, rng):
+    tokenizer = BPETokenizer.train("the cat, the hat, the bat", vocab_size=260)
+    model = make_model(vocab_size=260)
+    optimizer = make_optimizer(model, Recipe())
+    Trainer(model, optimizer).step(draw_ids(rng, 2, 4), draw_ids(rng, 2, 4))
+    state = {"optimizer": optimizer.state_dict(), "rng": mg.get_rng_state(), "loss": math.inf}
+    save_checkpoint(str(tmp_path / "b"), model, tokenizer, state)
+    checkpoint = load_checkpoint(str(tmp_path / "b"))
+    assert checkpoint.tokenizer.encode("the rat") == tokenizer.encode("the rat")
+    assert same(checkpoint.training["rng"], state["rng"])
+    assert checkpoint.training["loss"] == math.inf
+    twin = make_optimizer(checkpoint.model, Recipe())
+    twin.load_state_dict(checkpoint.training["optimizer"])
+    ids, targets = draw_ids(rng, 2, 4), draw_ids(rng, 2, 4)
+    for one, its_optimizer in ((model, optimizer), (checkpoint.model, twin)):
+        Trainer(one, its_optimizer).step(ids, targets)
+    pairs = zip(model.parameters(), checkpoint.model.parameters(), strict=True)
+    assert all(same(a, b) for a, b in pairs)
+
+
+def test_of_a_run_the_best_checkpoint_is_loaded_or_else_the_last(tmp_path):
+    with pytest.raises(CheckpointError, match=r"no checkpoint in '.*': train a model"):
+        load_checkpoint(tmp_path)
+    last, _ = tiny(tmp_path / "last.safetensors", seed=1)
+    assert same(load_checkpoint(tmp_path).model.output.weight, last.output.weight)
+    best, _ = tiny(tmp_path / "best.safetensors", seed=2)
+    assert same(load_checkpoint(tmp_path).model.output.weight, best.output.weight)
+    assert find_checkpoint(tmp_path / "last.safetensors") == tmp_path / "last.safetensors"
+
+
+def complaint(path):
+    """Return the sentence with which a checkpoint is refused: it names the file."""
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(path) in message
+    return message
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    assert "there is no checkpoint" in complaint(tmp_path / "nothing.safetensors")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"some text, which is no checkpoint " * 9, bytes(range(256)) * 8, b"\x00" * 100]
+)
+def test_a_file_of_another_kind(content, tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(content)
+    complaint(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"w": mg.ones(3)}, [1, 2], 7, "text", None, {"format": "other"}, {"format": mg.ones(2)}, {"format": [1]}],
+    ids=lambda content: type(content).__name__,
+)
+def test_a_file_of_tensors_that_is_no_checkpoint(content, tmp_path):
+    mg.save(content, tmp_path / "x.safetensors")
+    assert "is not a checkpoint" in complaint(tmp_path / "x.safetensors")
+
+
+def test_a_file_of_another_program(tmp_path):
+    library = pytest.importorskip("safetensors.numpy")
+    library.save_file({"weight": np.ones((2, 2), np.float32)}, tmp_path / "x.safetensors")
+    assert "is not a checkpoint" in complaint(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, [1], math.nan, mg.ones(2)], ids=str)
+def test_a_checkpoint_of_another_version(version, tmp_path):
+    path = tmp_path / "x.safetensors"
+    tiny(path)
+    mg.save({**mg.load(path), "version": version}, path)
+    assert "this program reads version 1" in complaint(path)
+
+
+DROP = object()
+
+
+def replaced(content, place, value):
+    """Return nested dicts with another value in one place."""
+    key, *rest = place
+    changed = {**content, key: replaced(content[key], rest, value) if rest else value}
+    if not rest and value is DROP:
+        del changed[key]
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *((("config",), value) for value in (DROP, None, [], "text", {}, {"vocab_size": 11}, 3)),
+        *((("config", "vocab_size"), value) for value in (DROP, 10, 12, 0, "11", 10**30)),
+        *((("config", name), n) for name, n in (("n_layers", 10**4), ("d_ff", 3 * 10**6), ("d_model", 10**9))),
+        *((("config", "context"), value) for value in (0, -5, None, 8.0)),
+        *((("config", "n_heads"), value) for value in (3, 0, 10**9)),
+        *((("config", name), math.nan) for name in ("dropout", "layer_norm_eps")),
+        (("config", "layer_norm_eps"), math.inf),
+        (("config", "norm"), "pre"),
+        (("config", "norm"), "sandwich"),
+        (("config", "bias"), True),
+        (("config", "unknown"), 1),
+        *((("tokenizer",), value) for value in (DROP, None, {}, {"kind": "x"}, 5, {"kind": "char"})),
+        *((("tokenizer", "characters"), value) for value in ("ab", ["a"] * 11, [1] * 11, None, ["ab"] * 11)),
+        *((("model",), value) for value in (DROP, None, {}, [1], "text", mg.ones(1000))),
+        (("model", "blocks.0.attention.W_Q.weight"), DROP),
+        (("model", "blocks.0.attention.W_Q.weight"), mg.ones(4, 5)),
+        (("model", "blocks.0.attention.W_Q.weight"), 3),
+        (("model", "blocks.0.attention.W_Q.weight"), None),
+        (("model", "unknown"), mg.ones(2)),
+    ],
+    ids=str,
+)
+def test_a_checkpoint_that_contradicts_itself(place, value, tmp_path):
+    """One sentence, whatever is wrong, and no memory for a model that the file does not hold."""
+    path = tmp_path / "x.safetensors"
+    tiny(path)
+    mg.save(replaced(mg.load(path), place, value), path)
+    tracemalloc.start()
+    try:
+        assert "is damaged: " in complaint(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20e6
+
+
+@pytest.mark.parametrize("context", [3_000_000, 10**15, 10**30])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_a_checkpoint_that_claims_a_huge_context_takes_no_memory_for_it(context, positions, tmp_path):
+    path = tmp_path / "x.safetensors"
+    tiny(path, positions=positions)
+    mg.save(replaced(mg.load(path), ["config", "context"], context), path)
+    tracemalloc.start()
+    try:
+        if positions == "learned":
+            assert "is damaged: " in complaint(path)
+        else:  # there is no table in the file, so that any length may be meant
+            assert load_checkpoint(path).config.context == context
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20e6
+
+
+@pytest.mark.parametrize("training", [None, [1], "text", 3])
+def test_a_checkpoint_whose_training_state_is_no_dict_is_still_a_model(training, tmp_path):
+    path = tmp_path / "x.safetensors"
+    model, _ = tiny(path)
+    mg.save(replaced(mg.load(path), ["training"], training), path)
+    checkpoint = load_checkpoint(path)
+    assert checkpoint.training == {}
+    assert same(checkpoint.model.output.weight, model.output.weight)
+
+
+def test_a_checkpoint_that_is_cut_off_anywhere(tmp_path):
+    path = tmp_path / "x.safetensors"
+    tiny(path)
+    content = path.read_bytes()
+    (header,) = struct.unpack("<Q", content[:8])
+    boundary = 8 + header
+    assert 100 < boundary < len(content) - 100
+    lengths = {*range(20), *range(20, len(content), 61), *range(boundary - 6, boundary + 6)}
+    for length in sorted(lengths | {len(content) - 4, len(content) - 1}):
+        path.write_bytes(content[:length])
+        complaint(path)
+    path.write_bytes(content)
+    assert load_checkpoint(path).training["step"] == 7
+
+
+def test_a_checkpoint_with_damaged_bytes_is_refused_or_loads(tmp_path, rng):
+    """Nothing else happens, and memory stays in proportion to the file."""
+    path = tmp_path / "x.safetensors"
+    tiny(path)
+    content = path.read_bytes()
+    (header,) = struct.unpack("<Q", content[:8])
+    places = [*range(8), *rng.integers(8, 8 + header, 500), *rng.integers(8 + header, len(content), 20)]
+    outcomes = set()
+    tracemalloc.start()
+    try:
+        for i, place in enumerate(places):
+            damaged = bytearray(content)
+            if i % 2:
+                damaged[place] ^= 1 << int(rng.integers(8))
+            else:
+                damaged[place] = rng.choice(list(b'0179{}[]",:- e.\x00\xff'))
+            path.write_bytes(damaged)
+            try:
+                load_checkpoint(path)
+            except CheckpointError as error:
+                outcomes.add("refused" if str(path) in str(error) and "\n" not in str(error) else "badly refused")
+            else:
+                outcomes.add("loaded")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert outcomes == {"refused", "loaded"}
+    assert peak < 20e6
