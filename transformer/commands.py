@@ -72,7 +72,7 @@ class Display(Listener):
     """A progress bar with the losses, and a sample now and then."""
 
     def __init__(self, steps: int, best: Baseline) -> None:
-        self.bar = tqdm(total=steps, unit="step", dynamic_ncols=True, smoothing=0.05)
+        self.bar = tqdm(total=steps, unit="step", dynamic_ncols=True, smoothing=0.05, mininterval=0.5)
         self.best = best
         self.held_out = ""
         self.tokens = 0

@@ -1,0 +1,129 @@
+"""The cases, run by minigrad: each function prepares one and returns what to time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import minigrad as mg
+from benchmarks.sizes import Size
+from minigrad.nn import functional as F
+from transformer.config import Config
+from transformer.generation import generate_ids
+from transformer.model import Transformer
+from transformer.training import Recipe, Trainer, make_optimizer
+
+Timed = Callable[[], float]
+"""Do the work once and return the seconds it took."""
+
+
+def timed(work: Callable[[], object], times: int = 1) -> Timed:
+    """Return a function that times ``work``, the mean of so many times."""
+
+    def run() -> float:
+        began = time.perf_counter()
+        for _ in range(times):
+            work()
+        return (time.perf_counter() - began) / times
+
+    return run
+
+
+def set_threads(threads: int) -> None:
+    """Have matrix products outside of a Trainer use so many threads."""
+    mg.set_num_threads(threads)
+
+
+def step(size: Size, threads: int) -> Timed:
+    """One training step, exactly as ``transformer train`` takes it."""
+    mg.manual_seed(0)
+    config = Config(
+        vocab_size=size.vocab_size,
+        n_layers=size.n_layers,
+        n_heads=size.n_heads,
+        d_model=size.d_model,
+        context=size.context,
+    )
+    model = Transformer(config)
+    trainer = Trainer(model, make_optimizer(model, Recipe()), threads=threads)
+    ids = mg.randint(size.vocab_size, (size.batch_size, size.context + 1))
+    inputs, targets = ids[:, :-1], ids[:, 1:]
+    return timed(lambda: trainer.step(inputs, targets), 10 if size.d_model < 64 else 1)
+
+
+def chain(length: int) -> Timed:
+    """A chain of multiplications of 10 numbers, forward and backward: the cost of an operation itself."""
+    x = mg.tensor(np.linspace(0.5, 1.5, 10).astype(np.float32), requires_grad=True)
+    y = mg.tensor(np.full(10, 1.0001, np.float32), requires_grad=True)
+    g = mg.ones(10)
+
+    def work() -> None:
+        z = x
+        for _ in range(length):
+            z = z * y
+        z.backward(g)
+
+    return timed(work)
+
+
+def kernel(name: str, size: Size) -> Timed:
+    """One kernel, forward and backward, at the shapes that it has in a model of this size."""
+    rng = np.random.default_rng(0)
+
+    def normal(*shape: int) -> mg.Tensor:
+        return mg.tensor(rng.standard_normal(shape, dtype=np.float32), requires_grad=True)
+
+    n, d = size.batch_size * size.context, size.d_model
+    if name == "softmax":
+        inputs = [normal(size.batch_size, size.n_heads, size.context, size.context)]
+        function = lambda x: F.softmax(x, -1)
+    elif name == "layer_norm":
+        inputs = [normal(n, d), normal(d), normal(d)]
+        function = lambda x, w, b: F.layer_norm(x, (d,), w, b)
+    elif name == "gelu":
+        inputs = [normal(n, 4 * d)]
+        function = F.gelu
+    elif name == "cross_entropy":
+        inputs = [normal(n, size.vocab_size)]
+        target = mg.tensor(rng.integers(0, size.vocab_size, n))
+        function = lambda x: F.cross_entropy(x, target)
+    else:
+        inputs = [normal(size.vocab_size, d)]
+        ids = mg.tensor(rng.integers(0, size.vocab_size, n))
+        function = lambda w: F.embedding(ids, w)
+    g = mg.tensor(rng.standard_normal(function(*inputs).shape, dtype=np.float32))
+
+    def work() -> None:
+        mg.autograd.grad(function(*inputs), inputs, g)
+
+    return timed(work, 10 if n * d < 500_000 else 3)
+
+
+def generation(size: Size) -> Timed:
+    """The seconds for one new token, with the window full."""
+    mg.manual_seed(0)
+    model = Transformer(
+        Config(
+            vocab_size=size.vocab_size,
+            n_layers=size.n_layers,
+            n_heads=size.n_heads,
+            d_model=size.d_model,
+            context=size.context,
+        )
+    )
+    prompt = mg.randint(size.vocab_size, (size.context,)).tolist()
+
+    def run() -> float:
+        began = time.perf_counter()
+        n = sum(1 for _ in generate_ids(model, prompt, 20))
+        return (time.perf_counter() - began) / n
+
+    return run
+
+
+def matmul(n: int) -> Timed:
+    """A product of two n × n float32 matrices: the rate that this NumPy reaches on this machine."""
+    x = np.random.default_rng(0).standard_normal((n, n), dtype=np.float32)
+    return timed(lambda: x @ x)

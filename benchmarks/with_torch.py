@@ -1,0 +1,145 @@
+"""The same cases, run by PyTorch: eager, the same architecture, its own fused attention and AdamW."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from benchmarks.sizes import Size
+from benchmarks.with_minigrad import Timed, timed
+
+
+def set_threads(threads: int) -> None:
+    """Use so many threads."""
+    torch.set_num_threads(threads)
+
+
+class Block(nn.Module):
+    """The paper's post-norm block."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        d, self.n_heads = size.d_model, size.n_heads
+        self.qkv = nn.Linear(d, 3 * d, bias=False)
+        self.out = nn.Linear(d, d, bias=False)
+        self.expand, self.contract = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+        self.norm_attention, self.norm_ffn = nn.LayerNorm(d), nn.LayerNorm(d)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, T, d) → (B, T, d)."""
+        B, T, d = x.shape
+        q, k, v = (t.view(B, T, self.n_heads, -1).transpose(1, 2) for t in self.qkv(x).split(d, dim=2))
+        z = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = self.norm_attention(x + self.out(z.transpose(1, 2).reshape(B, T, d)))
+        return self.norm_ffn(x + self.contract(F.relu(self.expand(x))))
+
+
+class Decoder(nn.Module):
+    """Embedding and sinusoids, blocks, tied logits."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        d = size.d_model
+        self.embedding = nn.Embedding(size.vocab_size, d)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        angle = torch.arange(size.context)[:, None] * torch.exp(torch.arange(0, d, 2) * (-math.log(1e4) / d))
+        self.register_buffer("position", torch.stack([angle.sin(), angle.cos()], 2).flatten(1))
+        self.blocks = nn.ModuleList([Block(size) for _ in range(size.n_layers)])
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """(B, T) → (B, T, V)."""
+        x = self.embedding(ids) * math.sqrt(self.embedding.weight.shape[1]) + self.position[: ids.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return x @ self.embedding.weight.T
+
+
+def step(size: Size, threads: int) -> Timed:
+    """One training step: forward, backward, clipping, AdamW."""
+    torch.manual_seed(0)
+    model = Decoder(size)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.99), weight_decay=0.1)
+    ids = torch.randint(size.vocab_size, (size.batch_size, size.context + 1))
+    inputs, targets = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
+
+    def work() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(model(inputs).view(-1, size.vocab_size), targets.view(-1))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.item()
+
+    return timed(work, 10 if size.d_model < 64 else 1)
+
+
+def chain(length: int) -> Timed:
+    """A chain of multiplications of 10 numbers, forward and backward."""
+    x = torch.linspace(0.5, 1.5, 10).requires_grad_()
+    y = torch.full((10,), 1.0001).requires_grad_()
+    g = torch.ones(10)
+
+    def work() -> None:
+        z = x
+        for _ in range(length):
+            z = z * y
+        z.backward(g)
+
+    return timed(work)
+
+
+def kernel(name: str, size: Size) -> Timed:
+    """One kernel, forward and backward."""
+    rng = np.random.default_rng(0)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.tensor(rng.standard_normal(shape, dtype=np.float32), requires_grad=True)
+
+    n, d = size.batch_size * size.context, size.d_model
+    function: Callable[..., torch.Tensor]
+    if name == "softmax":
+        inputs = [normal(size.batch_size, size.n_heads, size.context, size.context)]
+        function = lambda x: F.softmax(x, -1)
+    elif name == "layer_norm":
+        inputs = [normal(n, d), normal(d), normal(d)]
+        function = lambda x, w, b: F.layer_norm(x, (d,), w, b)
+    elif name == "gelu":
+        inputs = [normal(n, 4 * d)]
+        function = F.gelu
+    elif name == "cross_entropy":
+        inputs = [normal(n, size.vocab_size)]
+        target = torch.tensor(rng.integers(0, size.vocab_size, n))
+        function = lambda x: F.cross_entropy(x, target)
+    else:
+        inputs = [normal(size.vocab_size, d)]
+        ids = torch.tensor(rng.integers(0, size.vocab_size, n))
+        function = lambda w: F.embedding(ids, w)
+    g = torch.tensor(rng.standard_normal(function(*inputs).shape, dtype=np.float32))
+
+    def work() -> None:
+        torch.autograd.grad(function(*inputs), inputs, g)
+
+    return timed(work, 10 if n * d < 500_000 else 3)
+
+
+def generation(size: Size) -> Timed:
+    """The seconds for one new token, with the window full and no key-value cache."""
+    model = Decoder(size).eval()
+    prompt = torch.randint(size.vocab_size, (1, size.context))
+
+    def run() -> float:
+        ids = prompt
+        began = time.perf_counter()
+        with torch.no_grad():
+            for _ in range(20):
+                p = model(ids[:, -size.context :])[0, -1].softmax(-1)
+                ids = torch.cat([ids, torch.multinomial(p, 1)[None]], 1)
+        return (time.perf_counter() - began) / 20
+
+    return run
