@@ -18,6 +18,7 @@ from minigrad.devices import device as device
 from minigrad.dtypes import *
 from minigrad.functional import *
 from minigrad.graph import *
+from minigrad.memory import keep_freed_memory as keep_freed_memory
 from minigrad.random import *
 from minigrad.serialization import load as load
 from minigrad.serialization import save as save

@@ -33,6 +33,12 @@ from transformer.training import NonFiniteLoss, cross_entropy_of, make_optimizer
 VOCABULARY = 11
 
 
+@pytest.fixture(autouse=True)
+def share_out_small_batches(monkeypatch):
+    """Have threads share out batches of any size: those of the tests are small."""
+    monkeypatch.setattr(Trainer, "tokens_per_thread", 1)
+
+
 def make_config(**fields):
     shape = {"vocab_size": VOCABULARY, "n_layers": 2, "n_heads": 2, "d_model": 8, "context": 8}
     return Config(**{**shape, **fields})

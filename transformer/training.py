@@ -92,6 +92,8 @@ class Trainer:
         label_smoothing: the share of the target's probability that is spread over all tokens.
     """
 
+    tokens_per_thread = 256  # of a batch with fewer, nothing is shared out: it would not pay
+
     def __init__(
         self,
         model: Transformer,
@@ -108,36 +110,39 @@ class Trainer:
         self.gradient_norm = math.nan  # of the last step, before clipping
         self.parameters = list(model.parameters())
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        mg.keep_freed_memory()  # every step allocates what the last one freed
 
     def step(self, ids: Tensor, targets: Tensor) -> float:
         """Learn from one batch: token ids (B, T) and the tokens after them (B, T).  Returns the loss before."""
         with one_blas_thread():
-            if self.pool is None or len(ids) == 1:
-                loss, gradients = self.differentiate(ids, targets)
+            self.optimizer.zero_grad()
+            if self.pool is None or ids.numel() < self.tokens_per_thread * self.threads:
+                result = self.model.loss(ids, targets, self.label_smoothing)
+                result.backward()
+                loss: float = result.item()
             else:
                 loss, gradients = self.differentiate_in_parts(self.pool, ids, targets)
-            for parameter, gradient in zip(self.parameters, gradients, strict=True):
-                parameter.grad = gradient
+                for parameter, gradient in zip(self.parameters, gradients, strict=True):
+                    parameter.grad = gradient
             if self.clip_norm is not None:
                 self.gradient_norm = clip_grad_norm_(self.parameters, self.clip_norm).item()
             self.optimizer.step()
         return loss
 
-    def differentiate(self, ids: Tensor, targets: Tensor) -> tuple[float, tuple[Tensor, ...]]:
-        """Return the loss and its gradient with respect to every parameter."""
-        loss = self.model.loss(ids, targets, self.label_smoothing)
-        return loss.item(), mg.autograd.grad(loss, self.parameters)
-
     def differentiate_in_parts(
         self, pool: ThreadPoolExecutor, ids: Tensor, targets: Tensor
     ) -> tuple[float, tuple[Tensor, ...]]:
-        """The same, with the sequences shared out among threads: the mean of the parts, weighted by their size."""
+        """Return the loss and its gradients, with the sequences shared out among threads.
+
+        They are the means of the parts', weighted by their size.
+        """
         parts = list(zip(ids.chunk(self.threads), targets.chunk(self.threads), strict=True))
         seeds = mg.randint(2**62, (len(parts),)).tolist()  # for dropout: each thread draws by itself
 
         def work(part: tuple[Tensor, Tensor], seed: int) -> tuple[float, tuple[Tensor, ...]]:
             with mg.fork_rng(seed):
-                return self.differentiate(*part)
+                loss = self.model.loss(*part, self.label_smoothing)
+                return loss.item(), mg.autograd.grad(loss, self.parameters)
 
         results = list(pool.map(work, parts, seeds))
         weights = [len(part[0]) / len(ids) for part in parts]
