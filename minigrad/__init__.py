@@ -8,6 +8,7 @@ tensor([2.4730818, 0.       ])
 """
 
 from minigrad import autograd as autograd
+from minigrad import backends as backends
 from minigrad import cuda as cuda
 from minigrad import dtypes as _dtypes
 from minigrad import func as func

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from minigrad.kernels.softmax import log_softmax, softmax
-from minigrad.nn.functional import one_hot
+from minigrad.nn.functional import cosine_similarity, one_hot
 from minigrad.rules.elementwise import (
     abs,
     acos,
     add,
+    addcdiv,
+    addcmul,
     asin,
     atan,
     atan2,
@@ -79,6 +81,7 @@ from minigrad.rules.indexing import (
     bincount,
     gather,
     index_add,
+    index_fill,
     index_select,
     masked_select,
     narrow,
@@ -155,6 +158,8 @@ __all__ = [
     "abs",
     "acos",
     "add",
+    "addcdiv",
+    "addcmul",
     "addmm",
     "all",
     "allclose",
@@ -168,6 +173,7 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "argwhere",
     "asin",
     "atan",
     "atan2",
@@ -190,6 +196,7 @@ __all__ = [
     "concatenate",
     "cos",
     "cosh",
+    "cosine_similarity",
     "count_nonzero",
     "cumprod",
     "cumsum",
@@ -213,9 +220,12 @@ __all__ = [
     "frac",
     "gather",
     "ge",
+    "greater",
+    "greater_equal",
     "gt",
     "hstack",
     "index_add",
+    "index_fill",
     "index_select",
     "is_floating_point",
     "is_tensor",
@@ -226,6 +236,8 @@ __all__ = [
     "kron",
     "le",
     "lerp",
+    "less",
+    "less_equal",
     "log",
     "log1p",
     "log2",
@@ -259,6 +271,7 @@ __all__ = [
     "negative",
     "nonzero",
     "norm",
+    "not_equal",
     "numel",
     "one_hot",
     "outer",
@@ -297,6 +310,7 @@ __all__ = [
     "sum",
     "swapaxes",
     "swapdims",
+    "t",
     "take_along_dim",
     "tan",
     "tanh",
@@ -310,6 +324,7 @@ __all__ = [
     "true_divide",
     "trunc",
     "unbind",
+    "unflatten",
     "unique",
     "unsqueeze",
     "var",
@@ -323,6 +338,7 @@ arcsin, arccos, arctan, arctan2, fix = asin, acos, atan, atan2, trunc
 swapaxes = swapdims = transpose
 moveaxis = movedim
 concat = concatenate = cat
+less, less_equal, greater, greater_equal, not_equal = lt, le, gt, ge, ne
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -406,6 +422,22 @@ def is_tensor(value: object) -> bool:
 def numel(input: Tensor) -> int:
     """The number of elements."""
     return input.numel()
+
+
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix (a vector unchanged)."""
+    return input.t()
+
+
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """``dim`` taken apart into dimensions of these sizes, of which one may be −1."""
+    return input.unflatten(dim, sizes)
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """The indices of the elements that are not zero, (n, ndim)."""
+    found: Tensor = input.nonzero()
+    return found
 
 
 def is_floating_point(input: Tensor) -> bool:

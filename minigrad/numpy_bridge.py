@@ -154,6 +154,11 @@ def _diag(v: Any, k: int = 0) -> Any:
     return shape.diag(v, k)
 
 
+@_answers(np.diagonal)
+def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return shape.diagonal(a, offset, axis1, axis2)
+
+
 @_answers(np.trace)
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return reduce.sum(shape.diagonal(a, offset, axis1, axis2), -1)
@@ -197,6 +202,11 @@ def _dot(a: Any, b: Any) -> Any:
     if not (a.ndim and b.ndim):
         return a * b
     return a @ b if b.ndim <= 2 else linalg.tensordot(a, b, ((-1,), (-2,)))
+
+
+@_answers(np.nan_to_num)
+def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    return elementwise.nan_to_num(x, nan, posinf, neginf)
 
 
 @_answers(np.ravel)

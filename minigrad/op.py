@@ -249,6 +249,8 @@ class Op(Generic[P]):
             target = name
             if target not in names:
                 target = ALIASES.get(name, name)
+            if target == "dim" and target not in names and "dims" in names:
+                target = "dims"
             if target not in names and name in FIRST_ARGUMENT:
                 target = names[0]
             if target not in names and name in SECOND_ARGUMENT and len(names) > 1:

@@ -237,11 +237,16 @@ class Tensor(TensorBase):
 
     def contiguous(self) -> Tensor:
         """Return the tensor with its elements in row-major order in memory, copied only if need be."""
-        return self if self._data.flags.c_contiguous else self.clone()
+        return self if self._data.flags.c_contiguous else elementwise.contiguous(self)
 
     def is_contiguous(self) -> bool:
         """Return whether the elements are in row-major order in memory."""
         return bool(self._data.flags.c_contiguous)
+
+    def stride(self, dim: Any = None) -> Any:
+        """Return how many elements apart neighbours along each dimension lie, or along one."""
+        strides = tuple(step // self._data.itemsize for step in self._data.strides)
+        return strides if dim is None else strides[dim]
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
@@ -299,6 +304,14 @@ class Tensor(TensorBase):
     def int(self) -> Tensor:
         """Return the tensor in int32, fractions dropped."""
         return self.to(dtypes.int32)
+
+    def short(self) -> Tensor:
+        """Return the tensor in int16, fractions dropped."""
+        return self.to(dtypes.int16)
+
+    def byte(self) -> Tensor:
+        """Return the tensor in uint8, fractions dropped."""
+        return self.to(dtypes.uint8)
 
     def bool(self) -> Tensor:
         """Return whether each element differs from zero."""
@@ -549,11 +562,11 @@ class Tensor(TensorBase):
     floor_divide = elementwise.floor_divide
     clone = elementwise.clone
     eq = elementwise.eq
-    ne = elementwise.ne
-    lt = elementwise.lt
-    le = elementwise.le
-    gt = elementwise.gt
-    ge = elementwise.ge
+    ne = not_equal = elementwise.ne
+    lt = less = elementwise.lt
+    le = less_equal = elementwise.le
+    gt = greater = elementwise.gt
+    ge = greater_equal = elementwise.ge
     logical_and = elementwise.logical_and
     logical_or = elementwise.logical_or
     logical_xor = elementwise.logical_xor
@@ -572,6 +585,14 @@ class Tensor(TensorBase):
         return divide(self, other, rounding_mode)
 
     divide = true_divide = div
+
+    def addcmul(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+        """Return ``self + value · tensor1 · tensor2``."""
+        return elementwise.addcmul(self, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+
+    def addcdiv(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+        """Return ``self + value · tensor1 / tensor2``."""
+        return elementwise.addcdiv(self, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
 
     def frac(self) -> Tensor:
         """Return each element without its integer part."""
@@ -676,6 +697,20 @@ class Tensor(TensorBase):
             raise RuntimeError(f"flatten() needs start_dim <= end_dim, not {start_dim} and {end_dim}")
         joined = int(np.prod(self.shape[start : end + 1]))
         return self.reshape(*self.shape[:start], joined, *self.shape[end + 1 :])
+
+    def ravel(self) -> Tensor:
+        """Return all elements as a vector."""
+        return self.reshape(-1)
+
+    def unflatten(self, dim: Any, sizes_: Any) -> Tensor:
+        """Return ``dim`` taken apart into dimensions of these sizes, of which one may be −1."""
+        (dim,) = reduce.normalize(dim, self.ndim)
+        apart = np.broadcast_to(0, self.shape[dim]).reshape(sizes((sizes_,))).shape  # works out the −1
+        return self.reshape(*self.shape[:dim], *apart, *self.shape[dim + 1 :])
+
+    def broadcast_to(self, size: Any) -> Tensor:
+        """Return the tensor broadcast to a shape, without copying."""
+        return self.expand(size)
 
     transpose = swapaxes = swapdims = shape.transpose
     diagonal = shape.diagonal
@@ -797,6 +832,10 @@ class Tensor(TensorBase):
         """Return the tensor with the slices of ``alpha · source`` added at ``index`` along ``dim``."""
         return indexing.index_add(self, dim, index, source, alpha)
 
+    def index_fill(self, dim: Any, index: Tensor, value: Any) -> Tensor:
+        """Return the tensor with ``value`` in the slices at ``index`` along ``dim``."""
+        return indexing.index_fill(self, dim, index, value)
+
     def take_along_dim(self, indices: Tensor, dim: Any = None) -> Tensor:
         """Return elements picked along ``dim``, other dimensions broadcast."""
         return indexing.take_along_dim(self, indices, dim)
@@ -838,7 +877,7 @@ class Tensor(TensorBase):
             RuntimeError: a leaf that requires a gradient is written while operations are recorded, the memory is
                 read-only, or the result doesn't fit it.
         """
-        inplace.replace(self, operation(self, *arguments), getattr(operation, "name", "an operation"))
+        inplace.replace(self, operation(self, *arguments), getattr(operation, "name", operation.__name__))
         return self
 
     def __iadd__(self, other: Any) -> Self:
@@ -946,6 +985,14 @@ class Tensor(TensorBase):
         """Raise to a power in place."""
         return self._in_place(elementwise.pow, exponent)
 
+    def addcmul_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Self:
+        """Add ``value · tensor1 · tensor2`` in place."""
+        return self._in_place(elementwise.add, value * tensor1 * tensor2)
+
+    def addcdiv_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Self:
+        """Add ``value · tensor1 / tensor2`` in place."""
+        return self._in_place(elementwise.add, value * tensor1 / tensor2)
+
     def lerp_(self, end: Any, weight: Any) -> Self:
         """Move towards ``end`` in place: x + weight · (end − x)."""
         return self._in_place(elementwise.lerp, end, weight)
@@ -961,6 +1008,10 @@ class Tensor(TensorBase):
     def index_add_(self, dim: Any, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Self:
         """Add the slices of ``alpha · source`` at ``index`` along ``dim`` in place."""
         return self._in_place(indexing.index_add, dim, index, source, alpha)
+
+    def index_fill_(self, dim: Any, index: Tensor, value: Any) -> Self:
+        """Overwrite the slices at ``index`` along ``dim`` by ``value``."""
+        return self._in_place(indexing.index_fill, dim, index, value)
 
     def uniform_(self, low: Any = 0.0, high: Any = 1.0, *, generator: Any = None) -> Self:
         """Overwrite the elements by uniform numbers in [low, high)."""

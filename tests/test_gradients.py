@@ -769,6 +769,59 @@ def recurrences(draw):
 
 
 @st.composite
+def takes(draw):
+    """take_along_dim: an index of size 1 beside its dimension broadcasts; without a dim, of the flat tensor."""
+    rng = draw(generators())
+    shape = draw(shapes(min_dims=1, max_dims=3))
+    assume(0 not in shape)
+    x = draw(laid_out(two_sided(rng, shape)))
+    if draw(st.booleans()):
+        flat = mg.from_numpy(rng.integers(0, math.prod(shape), draw(st.integers(0, 4))))
+        return Problem(lambda x: x.take_along_dim(flat), [x])
+    dim = draw(st.integers(-len(shape), len(shape) - 1))
+    size = [n if draw(st.booleans()) else 1 for n in shape]
+    size[dim] = draw(st.integers(0, 4))
+    index = rng.integers(0, shape[dim], size)
+    forms = [
+        lambda x: mg.take_along_dim(x, mg.from_numpy(index), dim),
+        lambda x: np.take_along_axis(x, index, dim),
+    ]
+    return Problem(draw(st.sampled_from(forms)), [x])
+
+
+@st.composite
+def index_adds(draw):
+    """index_add: x and the source differentiated; slices meet at one position; scaled by alpha."""
+    rng = draw(generators())
+    shape = draw(shapes(min_dims=1, max_dims=3, max_size=9))
+    assume(0 not in shape)
+    dim = draw(st.integers(-len(shape), len(shape) - 1))
+    size = list(shape)
+    size[dim] = draw(st.integers(0, 3))
+    index = mg.from_numpy(rng.integers(0, shape[dim], size[dim]))
+    alpha = draw(st.sampled_from([1, -0.5]))
+    arrays = [draw(laid_out(two_sided(rng, shape))), draw(laid_out(two_sided(rng, tuple(size))))]
+    return Problem(lambda x, source: x.index_add(dim, index, source, alpha=alpha), arrays)
+
+
+@st.composite
+def interleavings(draw):
+    """repeat_interleave: all slices equally often, or each by its own count, also by none."""
+    rng = draw(generators())
+    shape = draw(shapes(min_dims=1, max_dims=3, max_size=9))
+    dim = draw(st.integers(-len(shape), len(shape) - 1))
+    counts = mg.from_numpy(rng.integers(0, 3, shape[dim]))
+    times = draw(st.integers(0, 3))
+    forms = [
+        lambda x: x.repeat_interleave(times, dim),
+        lambda x: mg.repeat_interleave(x, counts, dim=dim),
+        lambda x: np.repeat(x, times, dim),
+        lambda x: x.repeat_interleave(times),
+    ]
+    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, shape)))])
+
+
+@st.composite
 def linears(draw):
     """x Wᵀ + b for x of one dimension and more, with and without b; each may be a constant."""
     rng = draw(generators())
@@ -920,6 +973,7 @@ CASES = {
     "round": unary(mg.round, np.rint, numbers=between_integers),
     "remainder": remainders(),
     "clone": unary(mg.clone, np.copy, lambda x: x.clone()),
+    "contiguous": unary(registry["contiguous"]),
     "identity": unary(registry["identity"]),
     "cast": unary(lambda x: registry["cast"](x, x.dtype)),
     # reductions
@@ -1010,6 +1064,15 @@ CASES = {
     "place": placements(),
     "overwrite": assignments(),
     "gather": gathers(),
+    "take_along_dim": takes(),
+    "index_add": index_adds(),
+    "index_fill": along_a_dim(
+        lambda x, dim: x.index_fill(dim, mg.tensor([0, 0]), -0.5) if x.numel() else x * 1, min_dims=1
+    ),
+    "repeat_interleave": interleavings(),
+    "movedim": along_a_dim(
+        lambda x, dim: mg.movedim(x, dim, 0), lambda x, dim: np.moveaxis(x, 0, dim), min_dims=1
+    ),
     "index_select": index_selects(),
     "scatter_add": scatters(),
     "scatter": scatters_over(),

@@ -515,6 +515,12 @@ def clone(x: Array) -> Array:
     return np.copy(x)
 
 
+@op(x=lambda g: g)
+def contiguous(x: Array) -> Array:
+    """A copy of x with its elements in row-major order in memory."""
+    return np.array(x, order="C")
+
+
 @op(view=True, x=lambda g: g)
 def identity(x: Array) -> Array:
     """x itself under a node of its own: a place in the graph at which a walk can stop."""
@@ -539,3 +545,13 @@ def frac(x: Any) -> Any:
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """input + weight · (end − input), elementwise with broadcasting: from ``input`` at 0 to ``end`` at 1."""
     return input + weight * (end - input)
+
+
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+    """input + value · tensor1 · tensor2, elementwise with broadcasting."""
+    return input + value * tensor1 * tensor2
+
+
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+    """input + value · tensor1 / tensor2, elementwise with broadcasting."""
+    return input + value * tensor1 / tensor2

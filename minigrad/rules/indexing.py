@@ -225,6 +225,15 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
     return _scatter(x, part, at)
 
 
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """x with ``value`` (a number or 0-d tensor) in the slices of ``dim`` at the positions in ``index``."""
+    dim = one_dim(dim, x.ndim)
+    mask = np.zeros(x.shape[dim], bool)
+    mask[np.array(index.detach())] = True
+    column = mask.reshape(-1, *(1,) * (x.ndim - dim - 1))
+    return registry["masked_fill"](x, type(x).result_class(column), value)
+
+
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements where the boolean ``mask`` is true, as a vector; both broadcast.
 

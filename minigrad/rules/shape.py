@@ -146,7 +146,7 @@ def _diagonal_gradient(g: Array, x_shape: tuple[int, ...], offset: int, dim1: in
     return np.transpose(moved, tuple(order.index(d) for d in range(ndim)))
 
 
-@op(numpy=np.diagonal, view=True, x=_diagonal_gradient)
+@op(view=True, x=_diagonal_gradient)
 def diagonal(x: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """The elements x[…, i, i + offset] of two dimensions, as the last dimension.  A view.
 
