@@ -172,15 +172,8 @@ class Op(Generic[P]):
 
         try:
             out = self.forward(*values) if not self.variadic else self.call_variadic(values)
-        except np.exceptions.AxisError:
-            raise  # an IndexError that names the dimension and the number of dimensions
-        except ValueError as error:
-            raise RuntimeError(f"{self.name}: {error}") from None
-        except TypeError as error:
-            if ("ufunc '" not in str(error) and "numpy boolean" not in str(error)) or str in map(type, values):
-                raise
-            kinds = " and ".join(str(value.dtype) for value in values if isinstance(value, np.ndarray))
-            raise RuntimeError(f"{self.name} is not defined for {kinds}") from None
+        except (ValueError, TypeError) as error:
+            raise self.explain(error, values) from None
         saved = None
         if self.returns_saved:
             out, saved = out
@@ -269,6 +262,18 @@ class Op(Generic[P]):
         """Raise for a call without any Tensor."""
         found = type(inputs[0]).__name__ if inputs else "no argument"
         raise TypeError(f"{self.name}() expects a Tensor, not {found}; make one with minigrad.tensor(...)")
+
+    def explain(self, error: Exception, values: Sequence[Any]) -> Exception:
+        """Return NumPy's complaint as the error that PyTorch raises, with the operation's name in it."""
+        if isinstance(error, np.exceptions.AxisError):
+            return error  # an IndexError that names the dimension and the number of dimensions
+        if isinstance(error, ValueError):
+            return RuntimeError(f"{self.name}: {error}")
+        no_such_loop = "ufunc '" in str(error) or "numpy boolean" in str(error)
+        if not no_such_loop or any(isinstance(value, str) for value in values):
+            return error
+        kinds = " and ".join(str(value.dtype) for value in values if isinstance(value, np.ndarray))
+        return RuntimeError(f"{self.name} is not defined for {kinds}")
 
     def promote_operands(self, inputs: Sequence[Any], values: list[Any]) -> None:
         """Bring the operands to their common dtype, in place in ``values``.

@@ -27,6 +27,20 @@ def engine(name):
     return pytest.importorskip("torch", reason="PyTorch is not installed: pip install minigrad[torch]")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Have PyTorch compute in one thread: on small tensors several only wait for each other."""
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def same_weights(torch, model, seed=0):
     """Overwrite the parameters by small normal numbers from NumPy, the same in both engines."""
     rng = np.random.default_rng(seed)

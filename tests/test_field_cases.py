@@ -81,6 +81,16 @@ KINKS = {
     "expand (3,) to (4, 3)": (lambda x: x.expand(4, 3), [1.0, 2.0, 3.0], [4, 4, 4]),
     "indices that repeat": (lambda x: x[[0, 0, 1]], [1.0, 2.0, 3.0], [2, 1, 0]),
     "the same index by two names": (lambda x: x[[2, -1]], [1.0, 2.0, 3.0], [0, 0, 2]),
+    # products with zeros among their factors, and what only moves elements
+    "prod with a zero": (lambda x: x.prod(), [0.0, 2.0, 3.0], [6, 0, 0]),
+    "prod with two zeros": (lambda x: x.prod(0), [0.0, 0.0, 3.0], [0, 0, 0]),
+    "prod of one zero": (lambda x: x.prod(), [0.0], [1]),
+    "cumprod with a zero": (lambda x: x.cumprod(0), [2.0, 0.0, 3.0], [1, 8, 0]),
+    "cumsum of rows": (lambda x: x.cumsum(1), [[1.0, 2.0], [3.0, 4.0]], [[5, -3], [4, 2]], [[8, -3], [2, 2]]),
+    "sort": (lambda x: x.sort().values, [3.0, 1.0, 2.0], [5, 2, -3], [2, -3, 5]),
+    "sort of columns": (lambda x: x.sort(0)[0], [[2.0, 0.0], [1.0, 3.0]], [[3, 2], [1, 4]], [[1, 2], [3, 4]]),
+    "topk of ties": (lambda x: x.topk(2).values, [1.0, 5.0, 5.0], [0, 2, -3], [2, -3]),
+    "repeat_interleave": (lambda x: x.repeat_interleave(mg.tensor([1, 0, 2])), [1.0, 2.0, 3.0], [1, 0, 2]),
 }
 
 
