@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from minigrad import dtypes
+from minigrad.arguments import as_array, extent
 from minigrad.devices import check_device
 from minigrad.random import rand, randn
-from minigrad.tensor import Tensor, as_array, extent
+from minigrad.tensor import Tensor
 
 __all__ = [
     "arange",

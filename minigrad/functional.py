@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.arguments import as_array
 from minigrad.kernels.softmax import log_softmax, softmax
+from minigrad.methods import divide as _divide
 from minigrad.nn.functional import cosine_similarity, one_hot
 from minigrad.rules.elementwise import (
     abs,
@@ -150,8 +152,7 @@ from minigrad.rules.shape import (
     unsqueeze,
     vstack,
 )
-from minigrad.tensor import Tensor, as_array
-from minigrad.tensor import divide as _divide
+from minigrad.tensor import Tensor
 from minigrad.tensor import print_options as _print_options
 
 __all__ = [

@@ -380,10 +380,11 @@ def backward_pass(
 
     def deliver(parent: Parent, gradient: Array, fresh: bool) -> None:
         """Add to what ``parent`` has received: the one place that knows broadcasting, dtypes and ownership."""
-        if gradient.shape != parent.shape:
-            gradient, fresh = sum_to(gradient, parent.shape), False
-        if gradient.dtype is not parent.dtype and gradient.dtype != parent.dtype:
-            gradient, fresh = gradient.astype(parent.dtype), False
+        like: Any = parent if type(parent) is Node else parent._data  # type: ignore[union-attr]
+        if gradient.shape != like.shape:
+            gradient, fresh = sum_to(gradient, like.shape), False
+        if gradient.dtype is not like.dtype and gradient.dtype != like.dtype:
+            gradient, fresh = gradient.astype(like.dtype), False
         if parent not in pending:
             pending[parent] = gradient
             if fresh:

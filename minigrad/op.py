@@ -167,7 +167,7 @@ class Op(Generic[P]):
                 plain = False
         if first is None and not self.internal:
             self.refuse(inputs)
-        if self.promote is not None and not (plain and dtype.kind == "f"):
+        if self.promote is not None and not (plain and dtype.kind == "f" and not self.variadic):
             self.promote_operands(inputs, values)
 
         try:
@@ -290,7 +290,9 @@ class Op(Generic[P]):
         if self.promote == "float" and category(dtype) < 2:
             dtype = get_default_dtype()
         for i in operands:
-            if isinstance(values[i], np.ndarray) and values[i].dtype != dtype:
+            if self.variadic:
+                values[i] = np.asarray(values[i], dtype)  # also a number: einsum and stack look at its shape
+            elif isinstance(values[i], np.ndarray) and values[i].dtype != dtype:
                 values[i] = values[i].astype(dtype)
 
     def call_variadic(self, values: Sequence[Any]) -> Any:
@@ -384,14 +386,16 @@ class Op(Generic[P]):
 
     # --- backward: run the rules ------------------------------------------------------------------
 
-    def pullback(self, node: Node, g: Array, useful: Collection[Parent] | None) -> Sequence[Any]:
-        """Return the gradient of each of ``node.parents``, or None where it leads to nothing useful."""
-        return self.run_rules(node, g, node.saved, useful)  # type: ignore[arg-type]
-
-    def run_rules(
-        self, node: Node, g: Array, values: list[Any], useful: Collection[Parent] | None
+    def pullback(
+        self, node: Node, g: Array, useful: Collection[Parent] | None, values: Sequence[Any] | None = None
     ) -> Sequence[Any]:
-        """Call the rules of ``node`` with the saved ``values`` that they name."""
+        """Return the gradient of each of ``node.parents``, or None where it leads to nothing useful.
+
+        The rules get the saved ``values`` that they name: the arrays, unless others are given in their place.
+        """
+        if values is None:
+            values = node.saved
+        assert values is not None
         if self.joint is not None:
             ((rule, where),) = node.plan.rules
             gradients = rule(g, *[values[i] for i in where])
@@ -417,7 +421,7 @@ class Op(Generic[P]):
                 values[k] = self.restore(node.parents[node.plan.arguments.index(position)], values[k])
         if self.composed is not None and self.joint is not None:
             return self.differentiate_composed(node, g, values)
-        return self.run_rules(node, g, values, useful)
+        return self.pullback(node, g, useful, values)
 
     def restore(self, parent: Parent, array: Array) -> Tensor:
         """Return a Tensor of the saved ``array`` at the place in the graph that ``parent`` is."""

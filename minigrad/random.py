@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from minigrad import dtypes
+from minigrad.arguments import extent
 from minigrad.devices import check_device
-from minigrad.tensor import Tensor, extent
+from minigrad.tensor import Tensor
 
 __all__ = [
     "Generator",

@@ -1036,7 +1036,7 @@ def test_compile_is_the_identity():
 
 def test_coverage_command(monkeypatch, capsys):
     """The command prints a table of three namespaces, and without PyTorch a sentence and exit code 2."""
-    from minigrad import coverage
+    import pytorch_coverage as coverage
 
     assert coverage.main() == 0
     text = capsys.readouterr().out

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from minigrad import dtypes
+from minigrad.arguments import as_array
 from minigrad.graph import no_grad
-from minigrad.tensor import HookHandle, Tensor, as_array
+from minigrad.tensor import HookHandle, Tensor
 
 
 class Parameter(Tensor):

@@ -1,4 +1,4 @@
-"""What of PyTorch is covered: ``python -m minigrad.coverage`` compares the two and prints a Markdown table.
+"""What of PyTorch is covered: ``python tests/pytorch_coverage.py`` compares the two and prints a Markdown table.
 
 Compared are the public functions of ``torch`` and ``torch.nn.functional`` and the methods of ``torch.Tensor`` that
 are documented there, classes and decorators apart.  Left out are families that are out of scope as a whole (by
