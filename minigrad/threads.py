@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 __all__ = [
     "get_num_threads",
+    "limit_threads",
     "set_num_threads",
 ]
 
@@ -59,3 +61,20 @@ def set_num_threads(n: int) -> bool:
     if functions:
         functions[1](n)
     return functions is not None
+
+
+@contextmanager
+def limit_threads(n: int) -> Iterator[None]:
+    """Have matrix products use at most ``n`` threads inside the block; the setting is the whole process's.
+
+    Raises:
+        ValueError: ``n`` is below 1.
+    """
+    before = get_num_threads()
+    if n < before or n < 1:
+        set_num_threads(n)
+    try:
+        yield
+    finally:
+        if n < before:
+            set_num_threads(before)

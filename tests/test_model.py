@@ -27,8 +27,9 @@ from transformer import (
     save_checkpoint,
 )
 from transformer.checkpoint import CheckpointError, find_checkpoint
+from transformer.evaluation import cross_entropy_of
 from transformer.generation import generate_ids, next_token_distribution
-from transformer.training import NonFiniteLoss, cross_entropy_of, make_optimizer, training_steps
+from transformer.training import NonFiniteLoss, make_optimizer, training_steps
 
 VOCABULARY = 11
 
@@ -760,7 +761,7 @@ def test_each_token_is_scored_exactly_once(double, context, length, scored, rng)
     model = Bigrams(table, context)
     for batch_size in (1, 3, 64):
         batches = []
-        total = cross_entropy_of(model, ids, scored, batch_size, batches.append)
+        total = cross_entropy_of(model, ids, scored, batch_size, threads=2, on_batch=batches.append)
         assert total == pytest.approx(costs[length - 1 - scored :].sum(), rel=1e-12)
         assert sum(batches) == scored
     assert model.training

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +16,9 @@ from transformer.baselines import Baseline, ngram_baselines
 from transformer.checkpoint import CheckpointError, find_checkpoint, load_checkpoint
 from transformer.config import Config
 from transformer.data import default_corpus, read_text
+from transformer.evaluation import Score
 from transformer.model import Transformer
-from transformer.run import Listener, Score, Text
+from transformer.run import Listener, Text
 from transformer.tokenizer import BPETokenizer, Tokenizer
 from transformer.training import Progress, Recipe
 
@@ -142,7 +144,7 @@ def evaluate(out: Path | None, files: Sequence[Path] | None) -> None:
     print(f"model  {path}, {describe_model(checkpoint.config)}", flush=True)
     baselines = ngram_baselines(parts.train, parts.held_out, vocab_size=len(set(parts.train + parts.held_out)))
     with tqdm(total=len(parts.held_out_ids), unit="token", dynamic_ncols=True, leave=False) as bar:
-        score = parts.score(checkpoint.model, on_batch=bar.update)
+        score = parts.score(checkpoint.model, threads=os.cpu_count() or 1, on_batch=bar.update)
     print()
     print_scores(score, baselines)
 

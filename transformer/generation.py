@@ -76,7 +76,7 @@ def generate_ids(
     model.eval()
     for _ in range(n_tokens):
         window = mg.tensor([sequence[-model.config.context :]])  # (1, T)
-        with mg.no_grad():
+        with mg.no_grad(), mg.limit_threads(1):  # for products this small, more threads only wait
             logits = model(window)[0, -1]  # (V,)
         probabilities = next_token_distribution(logits, temperature, top_k, top_p)
         token = int(mg.multinomial(probabilities, 1, generator=generator).item())

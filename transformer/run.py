@@ -15,36 +15,13 @@ from minigrad import Tensor
 from transformer.checkpoint import save_checkpoint
 from transformer.config import Config
 from transformer.data import DataError, split_text
+from transformer.evaluation import Score, cross_entropy_of
 from transformer.generation import generate
 from transformer.model import Transformer
 from transformer.tokenizer import BPETokenizer, CharTokenizer, Tokenizer
-from transformer.training import Progress, Recipe, cross_entropy_of, make_optimizer, training_steps
+from transformer.training import Progress, Recipe, make_optimizer, training_steps
 
 EVALUATED_TOKENS = 50_000  # of a long held-out text, what the looks during training are limited to
-
-
-@dataclass(frozen=True)
-class Score:
-    """How well a model predicts a text: the summed cross-entropy, and what it is spread over."""
-
-    nats: float
-    characters: int
-    bytes: int
-
-    @property
-    def nats_per_character(self) -> float:
-        """Mean surprise at a character, in natural units: ln of the number of equally good guesses."""
-        return self.nats / self.characters
-
-    @property
-    def bits_per_character(self) -> float:
-        """The same in bits."""
-        return self.nats_per_character / math.log(2)
-
-    @property
-    def bits_per_byte(self) -> float:
-        """Mean surprise at a byte of the UTF-8 text, in bits: what a compressor would need."""
-        return self.nats / self.bytes / math.log(2)
 
 
 @dataclass
@@ -73,7 +50,7 @@ class Text:
             )
         return cls(train, held_out, ids[0], ids[1], tokenizer)
 
-    def score(self, model: Transformer, limit: int | None = None, on_batch: Any = None) -> Score:
+    def score(self, model: Transformer, limit: int | None = None, threads: int = 1, on_batch: Any = None) -> Score:
         """Return the model's score on the held-out part, or on its first ``limit`` tokens.
 
         The first held-out tokens are read after the end of the training part, as they stand in the text.
@@ -83,7 +60,7 @@ class Text:
         if len(ids) < len(self.held_out_ids):
             text = self.tokenizer.decode(ids.tolist())
         lead = self.train_ids[-model.config.context :]
-        nats = cross_entropy_of(model, mg.cat([lead, ids]), len(ids), on_batch=on_batch)
+        nats = cross_entropy_of(model, mg.cat([lead, ids]), len(ids), threads=threads, on_batch=on_batch)
         return Score(nats, len(text), len(text.encode("utf-8", "surrogatepass")))
 
 
@@ -155,7 +132,7 @@ def train(
             listener.stepped(progress)
             if progress.step % recipe.evaluate_every and progress.step != recipe.steps:
                 continue
-            score = text.score(model, EVALUATED_TOKENS)
+            score = text.score(model, EVALUATED_TOKENS, recipe.threads)
             listener.evaluated(progress.step, score)
             if score.nats_per_character < best_loss:
                 best_loss = score.nats_per_character
@@ -188,4 +165,4 @@ def train(
     if best is not None:
         model.load_state_dict(best)
     model.eval()
-    return model, text.score(model)
+    return model, text.score(model, threads=recipe.threads)

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor, nn, optim
-from minigrad.nn import functional as F
 from minigrad.nn.utils import clip_grad_norm_
 from transformer.config import described
 from transformer.data import random_batch
@@ -114,7 +111,7 @@ class Trainer:
 
     def step(self, ids: Tensor, targets: Tensor) -> float:
         """Learn from one batch: token ids (B, T) and the tokens after them (B, T).  Returns the loss before."""
-        with one_blas_thread():
+        with mg.limit_threads(1):  # the parallel parts already use all processors
             self.optimizer.zero_grad()
             if self.pool is None or ids.numel() < self.tokens_per_thread * self.threads:
                 result = self.model.loss(ids, targets, self.label_smoothing)
@@ -152,74 +149,6 @@ class Trainer:
             for sum_, gradient in zip(total, gradients, strict=True):
                 sum_.add_(gradient.mul_(weight))
         return loss, tuple(total)
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Run matrix products on one thread inside the block: the parallel parts already use all processors."""
-    before = mg.get_num_threads()
-    if before != 1:
-        mg.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if before != 1:
-            mg.set_num_threads(before)
-
-
-def cross_entropy_of(
-    model: Transformer,
-    ids: Tensor,
-    n_scored: int,
-    batch_size: int = 64,
-    on_batch: Callable[[int], Any] | None = None,
-) -> float:
-    """Return the summed cross-entropy, in nats, of the last ``n_scored`` tokens of a text.
-
-    The text is read in windows of the model's context that overlap by half: each token is scored once, and with
-    at least half a context before it wherever the text has that much.
-
-    Args:
-        model: in evaluation mode or not, it is evaluated without dropout.
-        ids: the tokens (N,), of which the first N − n_scored are only read.
-        n_scored: how many tokens to score, at most N − 1: the first has nothing before it.
-        batch_size: windows at a time.
-        on_batch: called with the number of tokens scored by each batch.
-
-    Raises:
-        ValueError: there are not so many tokens.
-    """
-    if not 0 <= n_scored < len(ids):
-        raise ValueError(f"cannot score {n_scored} tokens of {len(ids)}: at least 0, at most all but the first")
-    context = min(model.config.context, len(ids) - 1)
-    stride = max(1, context // 2)
-    first = len(ids) - n_scored  # the position of the first token to score
-    total, position = 0.0, first
-    windows: list[tuple[int, int]] = []  # (start, how many of its last predictions count)
-    while position < len(ids):
-        # A window that starts at s predicts the tokens s + 1 … s + context.
-        start = max(0, min(position + stride - 1 - context, len(ids) - 1 - context))
-        last = start + context
-        windows.append((start, last - position + 1))
-        position = last + 1
-    was_training = model.training
-    model.eval()
-    with mg.no_grad():
-        for i in range(0, len(windows), batch_size):
-            part = windows[i : i + batch_size]
-            starts = mg.tensor([start for start, _ in part]).unsqueeze(1)  # (B, 1)
-            counts = mg.tensor([count for _, count in part]).unsqueeze(1)  # (B, 1)
-            tokens = ids[starts + mg.arange(context + 1)]  # (B, T + 1)
-            logits = model(tokens[:, :-1])  # (B, T, V)
-            losses = F.cross_entropy(
-                logits.reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1), reduction="none"
-            ).reshape(len(part), context)  # (B, T)
-            counted = mg.arange(context) >= context - counts  # (B, T)
-            total += losses.double().masked_fill(~counted, 0).sum().item()
-            if on_batch is not None:
-                on_batch(sum(count for _, count in part))
-    model.train(was_training)
-    return total
 
 
 class NonFiniteLoss(ArithmeticError):
