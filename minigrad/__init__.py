@@ -16,6 +16,7 @@ from minigrad import nn as nn
 from minigrad import optim as optim
 from minigrad.creation import *
 from minigrad.devices import device as device
+from minigrad.draw import draw as draw
 from minigrad.dtypes import *
 from minigrad.functional import *
 from minigrad.graph import *

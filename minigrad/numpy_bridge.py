@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.arguments import as_array
 from minigrad.graph import TensorBase
 from minigrad.op import numpy_functions
 from minigrad.rules import elementwise, indexing, linalg, reduce, shape
@@ -42,11 +43,11 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
     """
     operation = numpy_functions.get(function)
     if operation is None:
-        name = getattr(function, "__name__", str(function))
-        raise TypeError(
-            f"np.{name} has no derivative here; use it on tensor.detach().numpy(), or another operation"
-        )
-    return operation(*args, **kwargs)
+        module = getattr(function, "__module__", "numpy").replace("numpy", "np", 1)
+        name = f"{module}.{getattr(function, '__name__', function)}"
+        raise TypeError(f"{name} has no derivative here; use it on tensor.detach().numpy(), or another operation")
+    given = {name: value for name, value in kwargs.items() if name != "out" or value is not None}
+    return operation(*args, **given)
 
 
 def _answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -227,3 +228,51 @@ def _size(a: Any) -> int:
 def _as_tensor(value: Any) -> Any:
     """Return ``value`` as a Tensor, where one of two operands may be an array."""
     return value if isinstance(value, TensorBase) else TensorBase.result_class(np.asarray(value))
+
+
+@_answers(np.tril)
+def _tril(m: Any, k: int = 0) -> Any:
+    return shape.tril(m, k)
+
+
+@_answers(np.triu)
+def _triu(m: Any, k: int = 0) -> Any:
+    return shape.triu(m, k)
+
+
+@_answers(np.cumsum)
+def _cumsum(a: Any, axis: int | None = None) -> Any:
+    return reduce.cumsum(a.reshape(-1), 0) if axis is None else reduce.cumsum(a, axis)
+
+
+@_answers(np.cumprod)
+def _cumprod(a: Any, axis: int | None = None) -> Any:
+    return reduce.cumprod(a.reshape(-1), 0) if axis is None else reduce.cumprod(a, axis)
+
+
+@_answers(np.sort)
+def _sort(a: Any, axis: int | None = -1, *, kind: Any = None, stable: Any = None) -> Any:
+    return indexing.sort(a.reshape(-1), 0)[0] if axis is None else indexing.sort(a, axis)[0]
+
+
+@_answers(np.linalg.norm)
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    several = isinstance(axis, tuple | list) or (axis is None and x.ndim > 1)
+    if several and ord not in (None, "fro"):
+        raise TypeError(f"np.linalg.norm of matrices with ord={ord!r} has no derivative here; ord='fro' has")
+    return reduce.norm(x, 2 if ord is None else ord, axis, keepdims)
+
+
+@_answers(np.full_like)
+def _full_like(a: Any, fill_value: Any) -> Any:
+    return np.full_like(a._data, fill_value)
+
+
+@_answers(np.allclose)
+def _allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    return bool(np.allclose(as_array(a), as_array(b), rtol, atol, equal_nan))
+
+
+@_answers(np.array_equal)
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    return bool(np.array_equal(as_array(a1), as_array(a2), equal_nan))

@@ -86,3 +86,35 @@ def test_numpy_function_without_gradient(name, rng):
     out = WITHOUT_GRADIENT[name](mg.tensor(array, requires_grad=True))
     assert not getattr(out, "requires_grad", False)
     np.testing.assert_array_equal(np.asarray(out), WITHOUT_GRADIENT[name](array))
+
+
+def test_numpys_own_keywords_and_defaults():
+    """Where NumPy's arguments differ from PyTorch's, NumPy's names and defaults hold in NumPy's functions."""
+    t = mg.tensor([[3.0, -1.0, 2.0], [0.5, 4.0, -2.0]], dtype=mg.float64, requires_grad=True)
+    a = t.detach().numpy()
+    for function in (
+        lambda x: np.tril(x, k=1),
+        lambda x: np.triu(x, -1),
+        lambda x: np.cumsum(x),
+        lambda x: np.cumsum(x, axis=0),
+        lambda x: np.cumprod(x, axis=1),
+        lambda x: np.sort(x),
+        lambda x: np.sort(x, axis=None),
+        lambda x: np.flip(x, axis=0),
+        lambda x: np.roll(x, 1, axis=1),
+        lambda x: np.sum(x, axis=0, out=None, keepdims=True),
+        lambda x: np.linalg.norm(x),
+        lambda x: np.linalg.norm(x, axis=1),
+        lambda x: np.linalg.norm(x, 1, axis=0, keepdims=True),
+    ):
+        result = function(t)
+        assert result.requires_grad
+        np.testing.assert_allclose(result.detach().numpy(), function(a), rtol=1e-15)
+        assert mg.autograd.gradcheck(function, t)
+    assert np.allclose(t, a)
+    assert np.array_equal(a, t)
+    np.testing.assert_array_equal(np.full_like(t, 2), np.full_like(a, 2))
+    with pytest.raises(TypeError, match=r"np\.linalg\.inv has no derivative here"):
+        np.linalg.inv(t)
+    with pytest.raises(TypeError, match="ord=2"):
+        np.linalg.norm(t, 2)

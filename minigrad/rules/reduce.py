@@ -207,7 +207,7 @@ def _cumulate_backward(g: Array, dim: int) -> Array:
     return np.flip(np.cumsum(np.flip(g, dim), dim), dim)
 
 
-@op(numpy=np.cumsum, x=_cumulate_backward)
+@op(x=_cumulate_backward)
 def cumsum(x: Array, dim: int) -> Array:
     """Partial sums along ``dim``."""
     return np.cumsum(x, axis=dim, dtype=np.int64 if x.dtype.kind == "u" else None).reshape(x.shape)
@@ -279,7 +279,7 @@ def _cumprod_backward(g: Array, x: Array, out: Array, dim: int) -> Array:
     return np.swapaxes(np.concatenate([one, out[..., :-1]], axis=-1) * s, dim, -1)
 
 
-@op(numpy=np.cumprod, x=_cumprod_backward)
+@op(x=_cumprod_backward)
 @quietly
 def cumprod(x: Array, dim: int, dtype: Any = None) -> Array:
     """Partial products along ``dim``; of integers and booleans in int64.  Exact derivatives where some are 0."""

@@ -76,7 +76,7 @@ def _negative(shifts: Any) -> Any:
     return -shifts if isinstance(shifts, int) else tuple(-shift for shift in shifts)
 
 
-@op(numpy=np.tril, x=lambda g, diagonal: np.tril(g, diagonal))
+@op(x=lambda g, diagonal: np.tril(g, diagonal))
 def tril(x: Array, diagonal: int = 0) -> Array:
     """The lower triangle of the last two dimensions, up to ``diagonal``; zeros above it.
 
@@ -88,7 +88,7 @@ def tril(x: Array, diagonal: int = 0) -> Array:
     return np.tril(x, diagonal)
 
 
-@op(numpy=np.triu, x=lambda g, diagonal: np.triu(g, diagonal))
+@op(x=lambda g, diagonal: np.triu(g, diagonal))
 def triu(x: Array, diagonal: int = 0) -> Array:
     """The upper triangle of the last two dimensions, from ``diagonal`` on; zeros below it.
 
