@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
+import transformer
 from minigrad import nn, optim
 from transformer import (
     BPETokenizer,
@@ -1233,3 +1234,18 @@ def test_a_checkpoint_with_damaged_bytes_is_refused_or_loads(tmp_path, rng):
         tracemalloc.stop()
     assert outcomes == {"refused", "loaded"}
     assert peak < 20e6
+
+
+# --- a run from Python --------------------------------------------------------------------------------------
+
+
+def test_train_takes_a_plain_text(tmp_path):
+    """``transformer.train(text, out)`` is the command without its printing."""
+    recipe = Recipe(steps=4, batch_size=2, evaluate_every=2, threads=1)
+    config = Config.preset("micro", vocab_size=len(set("the cat sat. ")))
+    model, score = transformer.train("the cat sat. " * 40, tmp_path / "run", config, recipe)
+    assert not model.training
+    assert 0 < score.nats_per_character < 2 * math.log(config.vocab_size)
+    loaded = load_checkpoint(tmp_path / "run")
+    ids = mg.tensor([loaded.tokenizer.encode("the cat")])
+    assert mg.equal(loaded.model(ids).detach(), model(ids).detach())

@@ -4,6 +4,7 @@ from transformer.checkpoint import load_checkpoint, save_checkpoint
 from transformer.config import Config
 from transformer.generation import generate
 from transformer.model import Transformer
+from transformer.run import train
 from transformer.tokenizer import BPETokenizer, CharTokenizer
 from transformer.training import Recipe, Trainer
 
@@ -17,4 +18,5 @@ __all__ = [
     "generate",
     "load_checkpoint",
     "save_checkpoint",
+    "train",
 ]

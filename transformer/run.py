@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,12 +91,12 @@ def make_tokenizer(text: str, kind: str = "char", vocab_size: int = 512) -> Toke
 
 
 def train(
-    text: Text,
+    text: str | Text,
     out: str | Path,
-    config: Config,
-    recipe: Recipe,
+    config: Config | None = None,
+    recipe: Recipe | None = None,
     listener: Listener | None = None,
-    source: Any = None,
+    source: Sequence[str] | None = None,
 ) -> tuple[Transformer, Score]:
     """Train a model on a text and write the run to the directory ``out``.
 
@@ -104,29 +104,33 @@ def train(
     predicted the held-out text best so far, ``log.jsonl`` a line for every evaluation.
 
     Args:
-        text: what to learn, from :meth:`Text.encode`.
+        text: what to learn: a str, which is taken by characters, or a text encoded by :meth:`Text.encode`.
         out: the directory, made if need be.
-        config: the model's shape.
-        recipe: how it is trained.
+        config: the model's shape (default: the default one, for the text's tokenizer).
+        recipe: how it is trained (default: the default one).
         listener: is told of every step.
-        source: where the text comes from, kept in the checkpoint: a list of file names, or None.
+        source: the names of the files that the text comes from, kept in the checkpoint.
 
     Returns:
         The best model and its score on the whole held-out part.
 
     Raises:
+        DataError: the text is too short.
         OSError: the directory can't be written.
         NonFiniteLoss: the loss became infinite or NaN; the last good checkpoint stays.
     """
-    out, tokenizer = Path(out), text.tokenizer
+    if isinstance(text, str):
+        tokenizer = make_tokenizer(text)
+        config = config or Config(vocab_size=tokenizer.vocab_size)
+        text = Text.encode(text, tokenizer, config.context)
+    config = config or Config(vocab_size=text.tokenizer.vocab_size)
+    recipe, listener, out = recipe or Recipe(), listener or Listener(), Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    listener = listener or Listener()
     mg.manual_seed(recipe.seed)
     model = Transformer(config)
     optimizer = make_optimizer(model, recipe)
-    best: dict[str, Any] | None = None
+    best: dict[str, Tensor] = {}
     best_loss = math.inf
-    began = time.perf_counter()
     with (out / "log.jsonl").open("w", encoding="utf-8") as log:
         for progress in training_steps(model, text.train_ids, recipe, optimizer):
             listener.stepped(progress)
@@ -137,7 +141,7 @@ def train(
             if score.nats_per_character < best_loss:
                 best_loss = score.nats_per_character
                 best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-                save_checkpoint(out / "best.safetensors", model, tokenizer, {"source": source})
+                save_checkpoint(out / "best.safetensors", model, text.tokenizer, {"source": source})
             state = {
                 "source": source,
                 "recipe": dataclasses.asdict(recipe),
@@ -145,24 +149,28 @@ def train(
                 "optimizer": optimizer.state_dict(),
                 "rng": mg.get_rng_state(),
             }
-            save_checkpoint(out / "last.safetensors", model, tokenizer, state)
-            line = {
-                "step": progress.step,
-                "loss": round(progress.smooth_loss, 6),
-                "held_out_nats_per_character": round(score.nats_per_character, 6),
-                "learning_rate": progress.learning_rate,
-                "gradient_norm": round(progress.gradient_norm, 6),
-                "tokens": progress.tokens,
-                "seconds": round(time.perf_counter() - began, 3),
-            }
-            log.write(json.dumps(line) + "\n")
+            save_checkpoint(out / "last.safetensors", model, text.tokenizer, state)
+            log.write(json.dumps(log_line(progress, score)) + "\n")
             log.flush()
             if progress.step != recipe.steps:
                 with mg.fork_rng():  # a sample must not change what is trained
-                    sample = "".join(generate(model, tokenizer, "", 200, seed=recipe.seed))
+                    sample = "".join(generate(model, text.tokenizer, "", 200, seed=recipe.seed))
                 listener.sampled(progress.step, sample)
                 model.train()
-    if best is not None:
+    if best:
         model.load_state_dict(best)
     model.eval()
     return model, text.score(model, threads=recipe.threads)
+
+
+def log_line(progress: Progress, score: Score) -> dict[str, Any]:
+    """Return what ``log.jsonl`` says of an evaluation: losses in nats, the seconds since the start."""
+    return {
+        "step": progress.step,
+        "loss": round(progress.smooth_loss, 6),
+        "held_out_nats_per_character": round(score.nats_per_character, 6),
+        "learning_rate": progress.learning_rate,
+        "gradient_norm": round(progress.gradient_norm, 6),
+        "tokens": progress.tokens,
+        "seconds": round(progress.seconds, 3),
+    }
