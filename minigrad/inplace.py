@@ -54,6 +54,28 @@ def check_writable(tensor: TensorBase, name: str, recorded: bool) -> None:
         )
 
 
+def write_directly(tensor: TensorBase, ufunc: np.ufunc, other: Any) -> bool:
+    """Overwrite ``tensor`` by ufunc(tensor, other) in one pass, if nothing is to be recorded or promoted.
+
+    Returns whether that could be done.
+    """
+    value = other
+    if isinstance(other, TensorBase):
+        if other.dtype != tensor.dtype or (is_grad_enabled() and other.refresh()._requires_grad):
+            return False
+        value = other._data
+    elif type(other) is not float:
+        return False
+    data = tensor._data
+    if tensor.dtype.kind != "f" or (is_grad_enabled() and tensor.refresh()._requires_grad):
+        return False
+    if not data.flags.writeable or np.shape(value) not in ((), data.shape):
+        return False
+    ufunc(data, value, out=data)
+    tensor._version[0] += 1
+    return True
+
+
 def replace(tensor: TensorBase, result: TensorBase, name: str) -> None:
     """Write ``result``, computed from ``tensor``'s present value, into its memory, and record it as its value.
 

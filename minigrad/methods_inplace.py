@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from minigrad import inplace
 from minigrad.arguments import as_index
 from minigrad.methods import Methods
@@ -15,6 +17,14 @@ from minigrad.rules import elementwise, indexing
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
+
+
+DIRECT: dict[Any, np.ufunc] = {
+    elementwise.add: np.add,
+    elementwise.sub: np.subtract,
+    elementwise.mul: np.multiply,
+    elementwise.div: np.divide,
+}
 
 
 class InPlaceMethods(Methods):
@@ -29,6 +39,9 @@ class InPlaceMethods(Methods):
             RuntimeError: a leaf that requires a gradient is written while operations are recorded, the memory is
                 read-only, or the result doesn't fit it.
         """
+        ufunc = DIRECT.get(operation)
+        if ufunc is not None and inplace.write_directly(self, ufunc, arguments[0]):
+            return self
         inplace.replace(self, operation(self, *arguments), getattr(operation, "name", operation.__name__))
         return self
 

@@ -131,24 +131,21 @@ class Trainer:
     ) -> tuple[float, tuple[Tensor, ...]]:
         """Return the loss and its gradients, with the sequences shared out among threads.
 
-        They are the means of the parts', weighted by their size.
+        They are the sums of the parts', each weighted by its share of the batch.
         """
         parts = list(zip(ids.chunk(self.threads), targets.chunk(self.threads), strict=True))
         seeds = mg.randint(2**62, (len(parts),)).tolist()  # for dropout: each thread draws by itself
 
         def work(part: tuple[Tensor, Tensor], seed: int) -> tuple[float, tuple[Tensor, ...]]:
             with mg.fork_rng(seed):
-                loss = self.model.loss(*part, self.label_smoothing)
-                return loss.item(), mg.autograd.grad(loss, self.parameters)
+                share = self.model.loss(*part, self.label_smoothing) * (len(part[0]) / len(ids))
+                return share.item(), mg.autograd.grad(share, self.parameters)
 
-        results = list(pool.map(work, parts, seeds))
-        weights = [len(part[0]) / len(ids) for part in parts]
-        loss = math.fsum(weight * part_loss for weight, (part_loss, _) in zip(weights, results, strict=True))
-        total = [gradient.mul_(weights[0]) for gradient in results[0][1]]
-        for weight, (_, gradients) in zip(weights[1:], results[1:], strict=True):
-            for sum_, gradient in zip(total, gradients, strict=True):
-                sum_.add_(gradient.mul_(weight))
-        return loss, tuple(total)
+        losses, gradients = zip(*pool.map(work, parts, seeds), strict=True)
+        for others in gradients[1:]:
+            for total, gradient in zip(gradients[0], others, strict=True):
+                total.add_(gradient)
+        return math.fsum(losses), gradients[0]
 
 
 class NonFiniteLoss(ArithmeticError):

@@ -58,17 +58,16 @@ def gelu(x: Array, approximate: str = "none") -> Any:
         RuntimeError: ``approximate`` is neither "none" nor "tanh".
     """
     if approximate == "tanh":
-        phi = x * x
+        phi = np.asarray(x * x)
         phi *= CUBIC
         phi += 1
         phi *= x
         phi *= SLOPE
-        phi = np.tanh(phi)
+        np.tanh(phi, out=phi)
+        phi += 1
+        phi *= 0.5
     elif approximate == "none":
-        phi = special.erf(x * math.sqrt(0.5))
+        phi = special.normal_cdf(x)
     else:
         raise ValueError(f'approximate must be "none" or "tanh", not {approximate!r}')
-    phi = np.asarray(phi)
-    phi += 1
-    phi *= 0.5
     return x * phi, phi
