@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import numpy as np
 
 import minigrad as mg
+from benchmarks import shared
+from benchmarks.shared import Timed, timed
 from benchmarks.sizes import Size
 from minigrad.nn import functional as F
 from transformer.config import Config
 from transformer.generation import generate_ids
 from transformer.model import Transformer
 from transformer.training import Recipe, Trainer, make_optimizer
-
-Timed = Callable[[], float]
-"""Do the work once and return the seconds it took."""
-
-
-def timed(work: Callable[[], object], times: int = 1) -> Timed:
-    """Return a function that times ``work``, the mean of so many times."""
-
-    def run() -> float:
-        began = time.perf_counter()
-        for _ in range(times):
-            work()
-        return (time.perf_counter() - began) / times
-
-    return run
 
 
 def set_threads(threads: int) -> None:
@@ -69,36 +55,8 @@ def chain(length: int) -> Timed:
 
 
 def kernel(name: str, size: Size) -> Timed:
-    """One kernel, forward and backward, at the shapes that it has in a model of this size."""
-    rng = np.random.default_rng(0)
-
-    def normal(*shape: int) -> mg.Tensor:
-        return mg.tensor(rng.standard_normal(shape, dtype=np.float32), requires_grad=True)
-
-    n, d = size.batch_size * size.context, size.d_model
-    if name == "softmax":
-        inputs = [normal(size.batch_size, size.n_heads, size.context, size.context)]
-        function = lambda x: F.softmax(x, -1)
-    elif name == "layer_norm":
-        inputs = [normal(n, d), normal(d), normal(d)]
-        function = lambda x, w, b: F.layer_norm(x, (d,), w, b)
-    elif name == "gelu":
-        inputs = [normal(n, 4 * d)]
-        function = F.gelu
-    elif name == "cross_entropy":
-        inputs = [normal(n, size.vocab_size)]
-        target = mg.tensor(rng.integers(0, size.vocab_size, n))
-        function = lambda x: F.cross_entropy(x, target)
-    else:
-        inputs = [normal(size.vocab_size, d)]
-        ids = mg.tensor(rng.integers(0, size.vocab_size, n))
-        function = lambda w: F.embedding(ids, w)
-    g = mg.tensor(rng.standard_normal(function(*inputs).shape, dtype=np.float32))
-
-    def work() -> None:
-        mg.autograd.grad(function(*inputs), inputs, g)
-
-    return timed(work, 10 if n * d < 500_000 else 3)
+    """One kernel, forward and backward."""
+    return shared.kernel(name, size, mg, F)
 
 
 def generation(size: Size) -> Timed:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from benchmarks import shared
+from benchmarks.shared import Timed, timed
 from benchmarks.sizes import Size
-from benchmarks.with_minigrad import Timed, timed
 
 
 def set_threads(threads: int) -> None:
@@ -96,36 +95,7 @@ def chain(length: int) -> Timed:
 
 def kernel(name: str, size: Size) -> Timed:
     """One kernel, forward and backward."""
-    rng = np.random.default_rng(0)
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.tensor(rng.standard_normal(shape, dtype=np.float32), requires_grad=True)
-
-    n, d = size.batch_size * size.context, size.d_model
-    function: Callable[..., torch.Tensor]
-    if name == "softmax":
-        inputs = [normal(size.batch_size, size.n_heads, size.context, size.context)]
-        function = lambda x: F.softmax(x, -1)
-    elif name == "layer_norm":
-        inputs = [normal(n, d), normal(d), normal(d)]
-        function = lambda x, w, b: F.layer_norm(x, (d,), w, b)
-    elif name == "gelu":
-        inputs = [normal(n, 4 * d)]
-        function = F.gelu
-    elif name == "cross_entropy":
-        inputs = [normal(n, size.vocab_size)]
-        target = torch.tensor(rng.integers(0, size.vocab_size, n))
-        function = lambda x: F.cross_entropy(x, target)
-    else:
-        inputs = [normal(size.vocab_size, d)]
-        ids = torch.tensor(rng.integers(0, size.vocab_size, n))
-        function = lambda w: F.embedding(ids, w)
-    g = torch.tensor(rng.standard_normal(function(*inputs).shape, dtype=np.float32))
-
-    def work() -> None:
-        torch.autograd.grad(function(*inputs), inputs, g)
-
-    return timed(work, 10 if n * d < 500_000 else 3)
+    return shared.kernel(name, size, torch, F)
 
 
 def generation(size: Size) -> Timed:

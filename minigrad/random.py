@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -140,10 +140,8 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform numbers in [0, 1), of shape ``size``."""
-    chosen, shape = _float_dtype(dtype), extent(size)
     source = (generator or current_generator()).numpy
-    native = chosen if chosen.itemsize >= 4 else dtypes.float32
-    return _make(source.random(shape, dtype=native), chosen, device, requires_grad)
+    return _draw(source.random, size, dtype, device, requires_grad)
 
 
 def randn(
@@ -154,10 +152,15 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Normal numbers of mean 0 and variance 1, of shape ``size``."""
-    chosen, shape = _float_dtype(dtype), extent(size)
     source = (generator or current_generator()).numpy
+    return _draw(source.standard_normal, size, dtype, device, requires_grad)
+
+
+def _draw(draw: Callable[..., Any], size: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """Return numbers from one of NumPy's generators, which know float32 and float64 only."""
+    chosen = _float_dtype(dtype)
     native = chosen if chosen.itemsize >= 4 else dtypes.float32
-    return _make(source.standard_normal(shape, dtype=native), chosen, device, requires_grad)
+    return _make(draw(extent(size), dtype=native), chosen, device, requires_grad)
 
 
 def normal(
