@@ -1,0 +1,828 @@
+"""Mutation testing of the derivatives: break every rule in every small way, and see the test suite notice.
+
+    python tests/mutation.py                         all mutants, a table in mutants.md
+    python tests/mutation.py --only linalg --jobs 2  those of one file
+    python tests/mutation.py --list                  only say what would be changed
+
+A *mutant* is the engine with one small mistake in it: a sign flipped, a term or factor dropped, a product become
+a sum, two saved values swapped, a comparison < become ≤, the cotangent ignored, a gradient written where it should
+be added, …  If some test fails, the mutant is *killed*.  One that survives is a mistake that nobody would notice:
+the suite is then to be made stronger, or the change makes no difference, and :data:`HARMLESS` says why.
+
+How it is done: the package and the tests are copied, imported and collected once.  One run of all tests notes
+which of them execute which function: only those can notice a change there.  Then, for each mutant, the process
+forks; the child puts the mutated code into the living function (``function.__code__``) and runs those tests until
+one fails.  It forks, so it is for POSIX systems; the project itself runs anywhere.
+"""
+
+import argparse
+import ast
+import cProfile
+import gc
+import itertools
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import types
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads don't survive a fork
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What is mutated: the rules and backward passes in these files, with the helpers that they call …
+RULES = ["minigrad/rules/*.py", "minigrad/kernels/*.py", "minigrad/nn/functional.py"]
+# … and these functions of the engine.
+ENGINE = {
+    "minigrad/graph.py": [
+        "sum_to", "backward_pass", "_collect_output", "apart", "leading_to", "check_versions", "refresh", "replay",
+    ],
+    "minigrad/inplace.py": [
+        "owner", "positions", "check_writable", "replace", "keep_old_value", "assign", "record_overwrite",
+    ],
+    "minigrad/op.py": ["pullback", "pullback_as_tensors", "restore", "differentiate_composed"],
+}  # fmt: skip
+
+# The tests that are to notice, in this order.
+TESTS = [
+    "gradients", "fused", "survivors", "field_cases", "numpy", "inplace", "func", "graph", "extend", "programs",
+]  # fmt: skip
+
+# Of the random programs, those that differ in what they execute.
+PROGRAMS = ["complex_steps", "adjoint", "repeatable"]
+
+PART = "isinstance(part, int | slice | np.integer)"
+SCALE = "np.where(kept, g / max(np.count_nonzero(kept), 1) if reduction == 'mean' else g, 0)"
+KNOWN = "(label for label, n in zip(labels[j], operands_shape[j], strict=True) if n != 1)"
+
+# Changes that change no result, by the reason why: {reason: [(file, function, "before → after"), …]}.
+HARMLESS: dict[str, list[tuple[str, str, str]]] = {
+    "at a tie the other argument of where() decides": [
+        ("rules/elementwise.py", "maximum, rule of x", "x > y → x >= y"),
+        ("rules/elementwise.py", "maximum, rule of y", "y > x → y >= x"),
+        ("rules/elementwise.py", "minimum, rule of x", "x < y → x <= y"),
+        ("rules/elementwise.py", "minimum, rule of y", "y < x → y <= x"),
+    ],
+    "the form for arrays of exponents gives the same numbers, only slower": [
+        ("rules/elementwise.py", "pow_gradient_of_x", "if isinstance(y, int | float): → if False:"),
+    ],
+    "a number that an outer where() discards, chosen so that nothing infinite comes of it": [
+        ("rules/elementwise.py", "pow_gradient_of_x", "in np.where(y == 0, 1, y - 1): 1 → 2"),
+        ("rules/elementwise.py", "pow_gradient_of_x", "in np.where(y == 0, 1, y - 1): 1 → 0"),
+        ("rules/elementwise.py", "pow_gradient_of_y", "in np.where(flat, 1, x): 1 → 2"),
+        ("rules/elementwise.py", "_over_squared_distance", "in np.where(squared == 0, 1, squared): 1 → 2"),
+        ("rules/elementwise.py", "_over_squared_distance", "in np.where(squared == 0, 1, squared): 1 → 0"),
+        ("rules/reduce.py", "_std_gradient", "in np.where(out == 0, 1, out): 1 → 2"),
+        ("rules/reduce.py", "_std_gradient", "in np.where(out == 0, 1, out): 1 → 0"),
+        ("rules/reduce.py", "_norm_gradient", "in np.where(out == 0, 1, out): 1 → 2"),
+        ("rules/reduce.py", "_norm_gradient", "in np.where(out == 0, 1, out): 1 → 0"),
+    ],
+    "0 · g is 0 for any finite g": [
+        ("rules/elementwise.py", "pow_gradient_of_x", "in g * 0: g → np.ones_like(g)"),
+    ],
+    "where flat, ln 1 makes the product 0 already": [
+        (
+            "rules/elementwise.py",
+            "pow_gradient_of_y",
+            "np.where(flat, 0, out * np.log(np.where(flat, 1, x))) → out * np.log(np.where(flat, 1, x))",
+        ),
+    ],
+    "the engine brings a gradient to its tensor's dtype, and 0, ½ and 1 are exact in all": [
+        (
+            "rules/elementwise.py",
+            "_share",
+            "np.where(ties, 0.5, wins).astype(g.dtype) → np.where(ties, 0.5, wins)",
+        ),
+    ],
+    "the number is of that dtype already (NumPy's Python numbers are weak)": [
+        ("kernels/cross_entropy.py", "_cross_entropy_backward", "scale.astype(logits.dtype) → scale"),
+        (
+            "kernels/layer_norm.py",
+            "_layer_norm_backward",
+            "(np.vecdot(dx, normalized) / max(d, 1)).astype(dx.dtype) → np.vecdot(dx, normalized) / max(d, 1)",
+        ),
+    ],
+    "an index counts as not basic, and takes the slower path to the same result": [
+        *(
+            (
+                "rules/indexing.py",
+                "is_basic",
+                f"part is None or part is Ellipsis or ({PART} and (not isinstance(part, bool))) → {changed}",
+            )
+            for changed in (
+                f"part is None and part is Ellipsis and ({PART} and (not isinstance(part, bool)))",
+                f"part is Ellipsis or ({PART} and (not isinstance(part, bool)))",
+                f"part is None or ({PART} and (not isinstance(part, bool)))",
+                "part is None or part is Ellipsis",
+            )
+        ),
+        ("rules/indexing.py", "is_basic", "not isinstance(part, bool) → isinstance(part, bool)"),
+        ("rules/indexing.py", "is_basic", "index if isinstance(index, tuple) else (index,) → (index,)"),
+        ("rules/indexing.py", "place", "if is_basic(index): → if False:"),
+        (
+            "rules/indexing.py",
+            "place",
+            "if isinstance(index, np.ndarray) and index.dtype.kind in 'iu' and result.size: → if False:",
+        ),
+    ],
+    "x[True] and x[False] name no element twice either": [
+        ("rules/indexing.py", "is_basic", f"{PART} and (not isinstance(part, bool)) → {PART}"),
+    ],
+    "e^(−∞) is 0 already": [
+        (
+            "rules/reduce.py",
+            "_softmax_below",
+            "np.where(empty, 0, np.exp(x - np.where(empty, 0, out))) → np.exp(x - np.where(empty, 0, out))",
+        ),
+        ("rules/reduce.py", "_softmax_below", "in np.where(empty, 0, out): 0 → 1"),
+        ("rules/reduce.py", "_softmax_below", "in np.where(empty, 0, out): 0 → -1"),
+    ],
+    "what is infinite lies on the same side of all numbers": [
+        ("rules/reduce.py", "_softmax_below", "out < 0 → out <= 0"),
+        ("rules/reduce.py", "_softmax_below", "in out < 0: 0 → 1"),
+        ("rules/reduce.py", "_softmax_below", "in out < 0: 0 → -1"),
+    ],
+    "of nothing, the general formula gives nothing too": [
+        ("rules/reduce.py", "_cumprod_backward", "not x.ndim or not x.shape[dim] → not x.ndim"),
+    ],
+    "an exchange is its own inverse, in either order": [
+        ("rules/shape.py", "transpose, rule of x", "dim0 ↔ dim1"),
+    ],
+    "all rows have the same size": [
+        ("rules/indexing.py", "place", "in result[0]: 0 → -1"),
+    ],
+    "one large product, or many small ones that the engine sums: the same sum": [
+        ("rules/linalg.py", "_matmul_gradient_of_y", change)
+        for change in (
+            "if len(y_shape) == 2 and x.ndim > 2: → if False:",
+            "len(y_shape) == 2 and x.ndim > 2 → len(y_shape) == 2",
+            "x.ndim > 2 → x.ndim >= 2",
+            "in x.ndim > 2: 2 → 3",
+            "in x.ndim > 2: 2 → 1",
+            "in len(y_shape) == 2: 2 → 1",
+        )
+    ],
+    "of a vector, the dimensions after −1 and after 1 are the same": [
+        ("rules/linalg.py", "_matmul_gradient_of_y", "-1 → 1  (6)"),
+    ],
+    "another factor of ones, or an identity matrix in the place of a label: slower, and the same sum": [
+        ("rules/linalg.py", "_einsum_backward", change)
+        for change in (
+            "if label in result: → if True:",
+            "label in result → label not in result",
+            "if label not in known: → if True:",
+            f"known.update({KNOWN}) → pass",
+        )
+    ],
+    "there is an operand, and it has no less than 0 hidden dimensions": [
+        ("rules/linalg.py", "parse_einsum", "in widest = 0: 0 → -1"),
+    ],
+    "negative flat positions count from the end too": [
+        (
+            "rules/indexing.py",
+            "place",
+            "index.reshape(-1, 1).astype(np.intp) % len(result) → index.reshape(-1, 1).astype(np.intp)",
+        ),
+    ],
+    "every position that is read has been written before": [
+        ("rules/indexing.py", "_still_there", "-1 → 1  (2)"),
+    ],
+    "the sum over no dimension, or over one of size 1, is the array itself": [
+        (
+            "graph.py",
+            "sum_to",
+            "np.reshape(np.sum(gradient, axis=dims), shape) if dims else np.reshape(gradient, shape) "
+            "→ np.reshape(np.sum(gradient, axis=dims), shape)",
+        ),
+        ("graph.py", "sum_to", "n == 1 and gradient.shape[extra + i] != 1 → n == 1"),
+    ],
+    "what is computed besides is not returned": [
+        ("kernels/attention.py", "_attention_backward", "if 'query' in wanted or 'key' in wanted: → if True:"),
+    ],
+    "without smoothing 0 / V is subtracted": [
+        ("kernels/cross_entropy.py", "_cross_entropy_backward", "if label_smoothing: → if True:"),
+    ],
+    "rows that don't count are set to 0 at the end, whatever was there; if there are none, nothing is set": [
+        ("kernels/cross_entropy.py", "_cross_entropy_backward", change)
+        for change in (
+            "if not kept.all(): → if True:",
+            "in np.where(kept, target, 0): 0 → -1",
+            f"in {SCALE}: 0 → 1",
+            f"in {SCALE}: 0 → -1",
+            "in max(np.count_nonzero(kept), 1): 1 → 0",
+        )
+    ],
+    "the array has that shape already, or reshape makes a view of it, which the engine copies": [
+        (
+            "kernels/layer_norm.py",
+            "_layer_norm_backward",
+            "dx if x.ndim == 2 and len(normalized_shape) == 1 else dx.reshape(x.shape) → dx.reshape(x.shape)",
+        ),
+        ("kernels/layer_norm.py", "_layer_norm_backward", "in len(normalized_shape) == 1: 1 → 0"),
+    ],
+    "of a row of one element x̂ is 0, and a row of none has nothing to divide": [
+        ("kernels/layer_norm.py", "_layer_norm_backward", "in max(d, 1): 1 → 2"),
+        ("kernels/layer_norm.py", "_layer_norm_backward", "in max(d, 1): 1 → 0"),
+    ],
+}
+EQUIVALENT = {change: reason for reason, changes in HARMLESS.items() for change in changes}
+
+# Two functions of NumPy that are easily mistaken for each other.
+SWAPS = {
+    "cos": "sin", "sin": "cos", "sinh": "cosh", "cosh": "sinh", "logical_and": "logical_or", "zeros": "ones",
+    "logical_or": "logical_and", "ones": "zeros", "maximum": "minimum", "log": "exp", "isinf": "isfinite",
+}  # fmt: skip
+# Functions and methods that may be left out: f(x, …) → x, x.f(…) → x.
+DROPS = {
+    "flip", "cumsum", "cumprod", "exp", "transpose", "sqrt", "floor", "sign", "moveaxis", "swapaxes",
+    "tril", "triu", "roll", "squeeze", "expand_dims", "keep", "astype", "copy", "broadcast_to", "vecdot",
+    "recurrence", "log",
+}  # fmt: skip
+COMPARISONS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)]
+
+# Changes of more than one node, as text: (file, function, before, after).
+EXTRA = [
+    (
+        "minigrad/graph.py",
+        "sum_to",
+        "np.sum(gradient, axis=dims)",
+        "gradient[tuple(0 if d in dims else slice(None) for d in range(gradient.ndim))]",
+    ),
+    ("minigrad/graph.py", "deliver", "np.add(pending[parent], gradient, out=pending[parent])",
+     "pending[parent] = gradient"),
+    ("minigrad/graph.py", "deliver", "pending[parent] = pending[parent] + gradient", "pending[parent] = gradient"),
+    ("minigrad/graph.py", "deliver", "elif parent in owned and type", "elif type"),
+    ("minigrad/graph.py", "deliver", "if fresh:\n", "if True:\n"),
+    ("minigrad/graph.py", "deliver", "gradient, fresh = sum_to(gradient, like.shape), False", "pass"),
+    ("minigrad/graph.py", "backward_pass", " and gradient.base is None", ""),
+    ("minigrad/graph.py", "backward_pass", "fresh = gradient is not cotangent and type", "fresh = type"),
+    ("minigrad/rules/indexing.py", "place", "np.add.at(result, index, g)", "result[index] = g"),
+    ("minigrad/rules/indexing.py", "place", "np.add.at(result.reshape(-1), flat.reshape(-1), np.reshape(g, -1))",
+     "result[index] = g"),
+]  # fmt: skip
+
+
+# --- making mutants -------------------------------------------------------------------------------
+
+
+@dataclass
+class Mutant:
+    """One change: where, what, and the code to put in the place of the living function's."""
+
+    file: str
+    line: int
+    function: str
+    change: str
+    key: Any = None  # of the living function
+    code: types.CodeType | None = None
+    result: str = ""  # which test killed it; "" while unknown or if it survived
+    seconds: float = 0.0
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is no mistake at all, if it is none."""
+        return EQUIVALENT.get((self.file.removeprefix("minigrad/"), self.function, self.change))
+
+
+def key_of(code: types.CodeType) -> Any:
+    """Return what tells the code objects of one file apart: the places in the source that it was made from."""
+    return tuple(code.co_positions())
+
+
+def constant_codes(code: types.CodeType) -> list[types.CodeType]:
+    return [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+def function_nodes(tree: ast.Module, file: str, helpers: dict[str, ast.AST]) -> Iterator[tuple[str, ast.AST]]:
+    """Yield (name, node) of every function of a file that is to be mutated."""
+    if file in ENGINE:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name in ENGINE[file]:
+                yield node.name, node
+        return
+    defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for node in tree.body:
+        for call in ast.walk(node):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("op", "kernel"):
+                owner = getattr(node, "name", None) or ast.unparse(getattr(node, "targets", [node])[0])
+                for keyword in call.keywords:
+                    if isinstance(keyword.value, ast.Lambda):
+                        yield f"{owner.strip('_')}, rule of {keyword.arg}", keyword.value
+    for name in defined:
+        if name in helpers and "/nn/" not in file:  # there, only what is declared as an operation
+            yield name, defined[name]
+
+
+def is_operation(function: ast.FunctionDef) -> bool:
+    """Whether a function is the forward pass of an operation, other than one that serves rules only."""
+    calls = [d for d in function.decorator_list if isinstance(d, ast.Call) and isinstance(d.func, ast.Name)]
+    declared = [d for d in calls if d.func.id in ("op", "kernel")]  # type: ignore[attr-defined]
+    return bool(declared) and not any(k.arg == "internal" for d in declared for k in d.keywords)
+
+
+def helpers_of(trees: dict[str, ast.Module]) -> dict[str, ast.AST]:
+    """Return the named functions that rules consist of: named rules, and what they and the lambdas call."""
+    defined: dict[str, ast.FunctionDef] = {}
+    for file, tree in trees.items():
+        if file not in ENGINE and "/nn/" not in file:
+            functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+            defined.update({n.name: n for n in functions if not is_operation(n)})
+    pending: list[ast.AST] = []
+    found: dict[str, ast.AST] = {}
+    for file, tree in trees.items():
+        if file in ENGINE:
+            continue
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("op", "kernel"):
+                pending += [k.value for k in call.keywords if k.arg not in ("composed", "numpy")]
+                pending += call.args[:1]
+    while pending:
+        start = pending.pop()
+        calls = [node.func for node in ast.walk(start) if isinstance(node, ast.Call)]
+        for node in [start, *calls]:
+            name = node.id if isinstance(node, ast.Name) else None
+            if name in defined and name not in found and not name.endswith("_composed"):
+                found[name] = defined[name]
+                pending += defined[name].body
+    return found
+
+
+def places(function: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
+    """Yield (parent, field, index, node) of everything in a function but annotations, messages and docstrings."""
+    pending: list[ast.AST] = [function]
+    while pending:
+        parent = pending.pop()
+        for name, value in ast.iter_fields(parent):
+            if name in ("annotation", "returns", "decorator_list", "type_params", "args") and not (
+                isinstance(parent, ast.Call) and name == "args"
+            ):
+                continue
+            for index, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                if not isinstance(node, ast.AST) or isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr):
+                    continue
+                if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                    continue
+                yield parent, name, index, node
+                pending.append(node)
+
+
+def parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def variants(node: ast.AST, cotangent: str | None) -> Iterator[ast.AST]:
+    """Yield what may stand in a node's place."""
+    match node:
+        case ast.BinOp(left, operator, right):
+            match operator:
+                case ast.Add():
+                    yield from (ast.BinOp(left, ast.Sub(), right), left, right)
+                case ast.Sub():
+                    yield from (ast.BinOp(left, ast.Add(), right), left, ast.UnaryOp(ast.USub(), right))
+                case ast.Mult():
+                    yield from (ast.BinOp(left, ast.Add(), right), left, right)
+                case ast.Div():
+                    yield from (ast.BinOp(left, ast.Mult(), right), left)
+                case ast.MatMult():
+                    yield ast.BinOp(right, ast.MatMult(), left)
+                case ast.Pow() | ast.Mod() | ast.FloorDiv():
+                    yield left
+        case ast.UnaryOp(_, operand):
+            yield operand
+        case ast.Compare(left, [operator], [right]):
+            for pair in COMPARISONS:
+                for one, other in (pair, pair[::-1]):
+                    if type(operator) is one:
+                        yield ast.Compare(left, [other()], [right])
+        case ast.BoolOp(operator, values):
+            yield ast.BoolOp(ast.Or() if isinstance(operator, ast.And) else ast.And(), values)
+            for value in values:
+                rest = [v for v in values if v is not value]
+                yield rest[0] if len(rest) == 1 else ast.BoolOp(operator, rest)
+        case ast.Constant(value):
+            if isinstance(value, bool):
+                yield ast.Constant(not value)
+            elif isinstance(value, int):
+                yield ast.Constant(value + 1)
+                yield ast.Constant(value - 1) if value else ast.UnaryOp(ast.USub(), ast.Constant(1))
+            elif isinstance(value, float):
+                yield ast.Constant(1.5 - value if value in (0.5, 1) else value + 1)
+        case ast.IfExp(_, body, orelse):
+            yield from (body, orelse)
+        case ast.Attribute(value, "mT" | "T"):
+            yield value
+        case ast.Name(name) if name == cotangent and isinstance(node.ctx, ast.Load):
+            yield parsed(f"np.ones_like({name})")
+        case ast.Call(function, arguments, keywords):
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            on_module = not isinstance(function, ast.Attribute) or ast.unparse(function.value) == "np"
+            if name in SWAPS and on_module:
+                yield ast.Call(parsed(f"np.{SWAPS[name]}"), arguments, keywords)
+            if name in DROPS:
+                yield arguments[0] if on_module and arguments else getattr(function, "value", node)
+            if name == "where" and len(arguments) == 3:
+                yield ast.Call(function, [arguments[0], arguments[2], arguments[1]], keywords)
+                yield from arguments[1:]
+        case ast.AugAssign(target, operator, value):
+            load = parsed(ast.unparse(target))
+            yield ast.Assign([target], value)
+            yield ast.Pass()
+            other = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult}.get(type(operator))
+            if other is not None:
+                yield ast.Assign([target], ast.BinOp(load, other(), value))
+        case ast.Assign([ast.Subscript()]) | ast.Expr(ast.Call()) | ast.Continue():
+            yield ast.Pass()
+        case ast.If(_, body, orelse):
+            yield ast.If(ast.Constant(True), body, orelse)
+            yield ast.If(ast.Constant(False), body, orelse)
+
+
+def swapped_arguments(function: Any) -> Iterator[tuple[str, str]]:
+    """Yield pairs of a function's arguments, besides the cotangent, that it uses and that could be confused."""
+    body = function.body if isinstance(function.body, list) else [function.body]
+    used = {n.id for part in body for n in ast.walk(part) if isinstance(n, ast.Name)}
+    names = [a.arg for a in function.args.args[1:] if a.arg in used]
+    for one, other in itertools.combinations(names, 2):
+        if ("shape" in one) == ("shape" in other) and not {one, other} & {"self", "wanted", "index"}:
+            yield one, other
+
+
+def mutants_of(file: str, source: str, helpers: dict[str, ast.AST], living: dict[Any, Any]) -> Iterator[Mutant]:
+    """Yield every mutant of a file."""
+    tree = ast.parse(source)
+    path = str(ROOT_OF_COPY / file)
+    original = compile(tree, path, "exec", dont_inherit=True)
+    seen: set[tuple[str, str]] = set()
+    times: Counter[tuple[str, str]] = Counter()  # the same change at several places of a function is numbered
+
+    def made(function: str, line_of_change: int, change: str, mutated: Any, span: Span) -> Mutant | None:
+        """Compile a changed module and find the code of the living function that the change is in."""
+        try:
+            code = compile(mutated, path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, TypeError):
+            return None
+        for old, new in pairs(original, code):
+            if any(line and (line, column) in span for line, _, column, _ in old.co_positions()):
+                return Mutant(file, line_of_change, function, change, key_of(old), new)
+        return None
+
+    def pairs(old: types.CodeType, new: types.CodeType) -> Iterator[tuple[types.CodeType, types.CodeType]]:
+        """Yield the living functions' code, before and after."""
+        if key_of(old) in living:
+            yield old, new
+        else:
+            for one, other in zip(constant_codes(old), constant_codes(new), strict=True):
+                yield from pairs(one, other)
+
+    for name, function in function_nodes(tree, file, helpers):
+        arguments = function.args.args  # type: ignore[attr-defined]
+        cotangent = arguments[0].arg if arguments and arguments[0].arg == "g" else None
+        for parent, field_, index, node in list(places(function)):
+            if isinstance(parent, ast.keyword) and parent.arg in ("strict", "optimize"):
+                continue  # lengths are equal by construction, and the order of products is a matter of speed
+            about = getattr(parent, "attr", None) or getattr(getattr(parent, "func", None), "attr", None)
+            if about in ("shape", "dtype", "ndim", "result_type") and isinstance(node, ast.Name):
+                continue  # an array of ones has the same
+            if isinstance(parent, ast.UnaryOp) and isinstance(node, ast.Constant):
+                continue  # −1 becomes 1: that is enough
+            for new in list(variants(node, cotangent)):
+                ast.copy_location(new, node)
+                change = shown(node, new)
+                if isinstance(node, ast.Constant | ast.Name):
+                    change = f"in {shown(parent)}: {change}"
+                if index is None:
+                    setattr(parent, field_, new)
+                else:
+                    getattr(parent, field_)[index] = new
+                whole = (name, ast.unparse(function))
+                if whole not in seen:
+                    seen.add(whole)
+                    ast.fix_missing_locations(tree)
+                    mutant = made(name, node.lineno, change, tree, Span(function))  # type: ignore[attr-defined]
+                    if mutant is not None:
+                        times[name, change] += 1
+                        if times[name, change] > 1:
+                            mutant.change += f"  ({times[name, change]})"
+                        yield mutant
+                if index is None:
+                    setattr(parent, field_, node)
+                else:
+                    getattr(parent, field_)[index] = node
+        for one, other in swapped_arguments(function):
+            exchange = {one: other, other: one}
+            body = function.body if isinstance(function.body, list) else [function.body]  # type: ignore[attr-defined]
+            used = [n for part in body for n in ast.walk(part) if isinstance(n, ast.Name) and n.id in exchange]
+            for n in used:
+                n.id = exchange[n.id]
+            change, line = f"{one} ↔ {other}", function.lineno  # type: ignore[attr-defined]
+            mutant = made(name, line, change, tree, Span(function))
+            for n in used:
+                n.id = exchange[n.id]
+            if mutant is not None:
+                yield mutant
+    for where, name, before, after in EXTRA:
+        if where == file:
+            if source.count(before) < 1:
+                print(f"EXTRA: {file} has no {before!r} any more: say what it has now")
+                continue
+            line = source[: source.index(before)].count("\n") + 1
+            change = f"{before.strip()} → {after.strip()}"
+            (function,) = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == name)
+            mutant = made(name, line, change, source.replace(before, after, 1), Span(function))
+            if mutant is not None:
+                yield mutant
+
+
+class Span:
+    """From where to where in the source a function goes."""
+
+    def __init__(self, node: Any) -> None:
+        self.start = node.lineno, node.col_offset
+        self.end = node.end_lineno, node.end_col_offset
+
+    def __contains__(self, place: tuple[int, int]) -> bool:
+        return self.start <= place < self.end
+
+
+def shown(*nodes: ast.AST) -> str:
+    """Return "before → after", each by its first line."""
+    return " → ".join(ast.unparse(ast.fix_missing_locations(node)).split("\n")[0] for node in nodes)
+
+
+# --- running tests against them -------------------------------------------------------------------
+
+
+@dataclass
+class Runner:
+    """A pytest plugin that takes the place of the test loop."""
+
+    options: argparse.Namespace
+    mutants: list[Mutant] = field(default_factory=list)
+    executed: dict[Any, list[int]] = field(default_factory=dict)  # key of a function → items that execute it
+    seconds: list[float] = field(default_factory=list)
+
+    def pytest_configure(self, config: Any) -> None:
+        """Choose what Hypothesis does, before the tests are imported: a failure is enough, nothing is shrunk."""
+        from hypothesis import HealthCheck, Phase, settings
+
+        settings.register_profile(
+            "mutation",
+            derandomize=True,
+            deadline=None,
+            max_examples=20,
+            database=None,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+            report_multiple_bugs=False,
+        )
+        settings.load_profile("mutation")
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        self.items = session.items
+        self.living = self.find_living()
+        self.collect_mutants()
+        if self.options.list:
+            for m in self.mutants:
+                print(f"{m.file}:{m.line} {m.function}: {m.change}")
+            print(len(self.mutants), "mutants")
+            return True
+        self.trace()
+        self.run_all()
+        return True
+
+    def find_living(self) -> dict[Any, list[types.FunctionType]]:
+        """Return the functions of the copied package, by the key of their code."""
+        found: dict[Any, list[types.FunctionType]] = {}
+        root = str(ROOT_OF_COPY / "minigrad")
+        for thing in gc.get_objects():
+            if isinstance(thing, types.FunctionType) and thing.__code__.co_filename.startswith(root):
+                found.setdefault(key_of(thing.__code__), []).append(thing)
+        return found
+
+    def collect_mutants(self) -> None:
+        files = sorted({str(p.relative_to(ROOT_OF_COPY)) for glob in RULES for p in ROOT_OF_COPY.glob(glob)})
+        files += list(ENGINE)
+        sources = {file: (ROOT_OF_COPY / file).read_text(encoding="utf-8") for file in files}
+        helpers = helpers_of({file: ast.parse(source) for file, source in sources.items()})
+        for file in files:
+            if any(part in file for part in (self.options.only or "").split(",")):
+                self.mutants += mutants_of(file, sources[file], helpers, self.living)
+        self.mutants = self.mutants[:: self.options.every][: self.options.limit]
+
+    def trace(self) -> None:
+        """Run all tests once, unchanged: which executes which function, and how long it takes."""
+        from tqdm import tqdm
+
+        keys = {id(f.__code__): key for key, functions in self.living.items() for f in functions}
+        wanted = {m.key for m in self.mutants}
+        keys = {i: key for i, key in keys.items() if key in wanted}
+        broken = []
+        for number, item in enumerate(tqdm(self.items, desc="tests, unchanged", mininterval=1)):
+            if "test_programs" in item.nodeid:  # long ones, which execute nearly everything: for the engine only
+                self.seconds.append(3.0)
+                if any(oracle in item.nodeid for oracle in PROGRAMS):
+                    for key in {m.key for m in self.mutants if m.file in ENGINE}:
+                        self.executed.setdefault(key, []).append(number)
+                continue
+            profile = cProfile.Profile(builtins=False)
+            start = time.perf_counter()
+            profile.enable()
+            passed = self.run(item)
+            profile.disable()
+            self.seconds.append(time.perf_counter() - start)
+            if not passed:
+                broken.append(item.nodeid)
+                continue
+            for key in {keys[id(entry.code)] for entry in profile.getstats() if id(entry.code) in keys}:
+                self.executed.setdefault(key, []).append(number)
+        if broken:
+            print("these tests fail without any change and are left out:", *broken, sep="\n    ")
+
+    def run(self, item: Any) -> bool:
+        """Run one test, with warnings as errors, and return whether it passed (or was skipped).
+
+        Without pytest's report of a failure: writing that takes longer than the test.
+        """
+        if not item._request:
+            item._initrequest()
+        state = item.session._setupstate
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                try:
+                    state.setup(item)
+                    item.runtest()
+                finally:
+                    state.teardown_exact(None)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            return type(error).__name__ == "Skipped"
+        finally:
+            item._request = False
+            item.funcargs = None
+        return True
+
+    def child(self, mutant: Mutant, pipe: int) -> None:
+        """In a forked process: change the function, and run the tests that execute it until one fails."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        for function in self.living[mutant.key]:
+            function.__code__ = mutant.code.replace(  # type: ignore[union-attr]
+                co_name=function.__code__.co_name, co_qualname=function.__code__.co_qualname
+            )
+        items = self.executed.get(mutant.key, [])
+        if mutant.file in ENGINE:  # executed by nearly every test: these are the ones about it
+            items = [i for i in items if not self.beside(self.items[i].nodeid)]
+        for number in sorted(items, key=lambda i: (self.seconds[i] > 1, self.rank(i, mutant), self.seconds[i])):
+            os.write(pipe, f"? {self.items[number].nodeid}\n".encode())
+            signal.alarm(int(20 + 10 * self.seconds[number]))
+            if not self.run(self.items[number]):
+                os.write(pipe, f"! {self.items[number].nodeid}\n".encode())
+                return
+        os.write(pipe, b"survived\n")
+
+    def beside(self, nodeid: str) -> bool:
+        """Whether a test is one of the hundreds that hold one operation each to differences at first order."""
+        return any(name in nodeid for name in ("test_every_", "test_first_order", "test_kernel_equals"))
+
+    def rank(self, number: int, mutant: Mutant) -> int:
+        """Return 0 for tests that are about the function by their name or file, and higher for others."""
+        nodeid = self.items[number].nodeid
+        if mutant.file in ENGINE:
+            return int(not any(name in nodeid for name in ("graph", "inplace", "survivors", "extend", "func")))
+        name = mutant.function.split(",")[0].strip("_").removesuffix("_backward").split("_gradient")[0]
+        return 0 if f"[{name}" in nodeid or f"-{name}" in nodeid else 1 if "test_gradients" in nodeid else 2
+
+    def run_all(self) -> None:
+        from tqdm import tqdm
+
+        gc.collect()
+        gc.freeze()  # what a child never touches is never copied
+        bar = tqdm(total=len(self.mutants), desc="mutants", mininterval=1)
+        pending = list(self.mutants[::-1])
+        running: dict[int, tuple[Mutant, int, float]] = {}
+        while pending or running:
+            while pending and len(running) < self.options.jobs:
+                mutant = pending.pop()
+                if mutant.reason is not None:
+                    bar.update()
+                    continue
+                read, write = os.pipe()
+                child = os.fork()
+                if child == 0:
+                    status = 1
+                    try:
+                        self.child(mutant, write)
+                        status = 0
+                    finally:
+                        os._exit(status)
+                os.close(write)
+                running[child] = mutant, read, time.perf_counter()
+            if not running:
+                continue
+            child, status = os.wait()
+            mutant, read, start = running.pop(child)
+            with os.fdopen(read, encoding="utf-8", errors="replace") as lines:
+                said = lines.read().strip().split("\n")
+            mutant.seconds = time.perf_counter() - start
+            last = said[-1]
+            if last.startswith("!"):
+                mutant.result = last[2:]
+            elif last != "survived":
+                how = "never ended" if os.WIFSIGNALED(status) else "ended the process"
+                mutant.result = f"{last[2:] or 'no test'} ({how})"
+            else:
+                bar.write(f"survived: {mutant.file}:{mutant.line} {mutant.function}: {mutant.change}")
+            bar.update()
+        bar.close()
+
+
+def table(mutants: list[Mutant]) -> str:
+    """Return the report in Markdown: a summary, what survived, what is equivalent and why, and every mutant."""
+    equivalent = [m for m in mutants if m.reason is not None]
+    alive = [m for m in mutants if m.reason is None and not m.result]
+    killed = [m for m in mutants if m.reason is None and m.result]
+    rate = 100 * len(killed) / max(1, len(killed) + len(alive))
+
+    def row(m: Mutant, last: str) -> str:
+        cells = [f"{m.file}:{m.line}", m.function, f"`{m.change}`", last]
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    header = ["| where | function | change | {} |", "| --- | --- | --- | --- |"]
+    summary = (
+        f"{len(mutants)} mutants: {len(killed)} killed, {len(alive)} survived, {len(equivalent)} equivalent.  "
+    )
+    lines = ["# Mutants", "", f"{summary}Kill rate {rate:.1f} % of those that are not equivalent.", ""]
+    counts: dict[str, Counter[str]] = {}
+    for m in mutants:
+        state = "equivalent" if m.reason is not None else "killed" if m.result else "survived"
+        counts.setdefault(m.file, Counter())[state] += 1
+    lines += ["| file | killed | survived | equivalent |", "| --- | --- | --- | --- |"]
+    lines += [f"| {f} | {c['killed']} | {c['survived']} | {c['equivalent']} |" for f, c in counts.items()]
+    if alive:
+        lines += ["", "## Survived", "", header[0].format(""), header[1], *(row(m, "") for m in alive)]
+    if equivalent:
+        lines += ["", "## Equivalent", "", header[0].format("why it is no mistake"), header[1]]
+        lines += [row(m, m.reason or "") for m in equivalent]
+    lines += ["", "## Killed", "", header[0].format("by"), header[1], *(row(m, m.result) for m in killed)]
+    return "\n".join(lines) + "\n"
+
+
+ROOT_OF_COPY = ROOT
+
+
+def main() -> int:
+    """Run the command; return 0 if no mutant survived."""
+    global ROOT_OF_COPY
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--limit", type=int, help="so many mutants at most")
+    parser.add_argument("--every", type=int, default=1, help="only every so many-th mutant")
+    parser.add_argument("--only", metavar="FILE,…", help="only files whose path contains one of these")
+    parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
+    parser.add_argument("--out", type=Path, default=Path("mutants.md"), help="where the table is written")
+    parser.add_argument("--list", action="store_true", help="list the mutants and run nothing")
+    options = parser.parse_args()
+    if not hasattr(os, "fork"):
+        parser.error("this command forks, which this operating system does not")
+    out = options.out.resolve()
+
+    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
+        ROOT_OF_COPY = Path(scratch).resolve()
+        skip = shutil.ignore_patterns("__pycache__")
+        for name in ("minigrad", "tests"):
+            shutil.copytree(ROOT / name, ROOT_OF_COPY / name, ignore=skip)
+        shutil.copy(ROOT / "pyproject.toml", ROOT_OF_COPY)
+        os.chdir(ROOT_OF_COPY)
+        sys.path[:] = [
+            str(ROOT_OF_COPY),
+            *(p for p in sys.path if Path(p).resolve() not in (ROOT, ROOT / "tests")),
+        ]
+        sys.dont_write_bytecode = True
+
+        import pytest
+
+        runner = Runner(options)
+        tests = [f"tests/test_{name}.py" for name in TESTS]
+        status = pytest.main(
+            ["-s", "-o", "addopts=", "-p", "no:terminal", "-p", "no:cacheprovider", *tests], plugins=[runner]
+        )
+    if options.list or not runner.mutants:
+        return int(status)
+    out.write_text(table(runner.mutants), encoding="utf-8")
+    alive = [m for m in runner.mutants if m.reason is None and not m.result]
+    print(f"{len(runner.mutants)} mutants, {len(alive)} survived: {out}")
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,325 @@
+"""What a mutation run found that no other test would notice (see mutation.py), and faults found by programs."""
+
+import itertools
+
+import numpy as np
+import pytest
+from oracles import assert_close, differences
+from strategies import two_sided
+
+import minigrad as mg
+import minigrad.nn.functional as F
+from minigrad.op import registry
+
+
+def leaf(array):
+    return mg.tensor(np.asarray(array, np.float64), requires_grad=True)
+
+
+# --- faults found by random programs --------------------------------------------------------------
+
+
+def test_einsum_of_a_number():
+    """An operand without dimensions, as a constant cotangent is one in the second derivative of i,i->."""
+    x = leaf([0.5, -2.0])
+    (first,) = mg.autograd.grad(mg.einsum("i,i->", x, x), x, create_graph=True)
+    (second,) = mg.autograd.grad(first, x, mg.tensor([1.0, 10.0]).double())
+    assert second.tolist() == [2.0, 20.0]
+
+
+@pytest.mark.parametrize("number", [2.0, np.float64(2.0), np.array(2.0)], ids=["float", "scalar", "array"])
+def test_a_number_among_tensors_is_brought_to_their_dtype(number):
+    """In einsum and stack a number counts as weak, as it does in arithmetic: float32 stays float32."""
+    x = mg.tensor([1.0, 3.0], requires_grad=True)
+    y = mg.einsum("i,->i", x, number)
+    assert y.dtype == np.float32
+    y.backward(mg.tensor([1.0, -1.0]))
+    assert x.grad.tolist() == [2.0, -2.0]
+    assert mg.stack([x.sum(), number]).dtype == np.float32
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+CALLS = {
+    "attention": (["query", "key", "value"], [(2, 3), (4, 3), (4, 2)]),
+    "layer_norm": (["x", "weight", "bias"], [(3, 4), (4,), (4,)]),
+    "linear": (["x", "weight", "bias"], [(3, 4), (2, 4), (2,)]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_kernel_computes_what_is_wanted_and_no_more(name, rng):
+    """Of every choice of inputs that want a gradient: theirs is that of all at once, the others' is None."""
+    arguments, shapes = CALLS[name]
+    arrays = {a: two_sided(rng, shape) for a, shape in zip(arguments, shapes, strict=True)}
+    options = {"normalized_shape": (4,)} if name == "layer_norm" else {}
+
+    def pulled(wanted):
+        inputs = {a: mg.tensor(v, requires_grad=a in wanted) for a, v in arrays.items()}
+        out = registry[name](**inputs, **options)
+        node = out.grad_fn
+        ((rule, where),) = node.plan.rules
+        g = two_sided(np.random.default_rng(5), out.shape)
+        return dict(zip(arguments, rule(g, *[node.saved[i] for i in where]), strict=True))
+
+    everything = pulled(arguments)
+    for n in (1, 2):
+        for wanted in itertools.combinations(arguments, n):
+            for argument, gradient in pulled(wanted).items():
+                if argument in wanted:
+                    np.testing.assert_array_equal(gradient, everything[argument])
+                else:
+                    assert gradient is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "normalized"), [((4,), 1), ((1, 3, 4), 1), ((3, 1), 2), ((2, 1, 3), 2), ((1, 1, 2), 1)]
+)
+def test_layer_norm_over_sizes_of_one(shape, normalized, rng):
+    """The kernel works on rows; what it returns has the shape of its input, also where sizes are 1."""
+    x, g = two_sided(rng, shape), two_sided(rng, shape)
+
+    def value(arrays):
+        return float((g * F.layer_norm(mg.from_numpy(arrays[0]), shape[-normalized:], eps=0.1).numpy()).sum())
+
+    input_ = leaf(x)
+    out = F.layer_norm(input_, shape[-normalized:], eps=0.1)
+    (found,) = mg.autograd.grad(out, input_, mg.from_numpy(g), retain_graph=True)
+    (expected,) = differences(value, [x])
+    assert_close(found.numpy(), expected, rtol=1e-7, floor=1e-9)
+    node = out.grad_fn
+    ((rule, where),) = node.plan.rules
+    assert rule(g, *[node.saved[i] for i in where])[0].shape == shape
+
+
+def test_layer_norm_of_rows_without_elements():
+    x, weight = leaf(np.zeros((3, 0))), leaf(np.zeros(0))
+    out = F.layer_norm(x, (0,), weight)
+    found = mg.autograd.grad(out, [x, weight], mg.zeros(3, 0).double())
+    assert [g.shape for g in found] == [(3, 0), (0,)]
+
+
+# --- elementwise ----------------------------------------------------------------------------------
+
+
+def gradient_of(function, *arrays):
+    """Return the gradients of Σ function(*arrays) as lists."""
+    inputs = [leaf(a) for a in arrays]
+    return [g.tolist() for g in mg.autograd.grad(function(*inputs).sum(), inputs)]
+
+
+def second_derivatives(function, *arrays):
+    """Return ∂²/∂xᵢ∂xⱼ of Σ function for all pairs of scalar inputs; None where there is no path."""
+    inputs = [leaf(a) for a in arrays]
+    first = mg.autograd.grad(function(*inputs), inputs, create_graph=True)
+    rows = [mg.autograd.grad(f, inputs, retain_graph=True, allow_unused=True) for f in first if f.requires_grad]
+    return [[None if g is None else g.item() for g in row] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("x", "low", "high", "expected"),
+    [
+        (1.0, 1.0, 2.0, [1, 0, 0]),  # at a bound: x's, as inside
+        (2.0, 1.0, 2.0, [1, 0, 0]),
+        (0.0, 1.0, 1.0, [0, 1, 0]),  # outside equal bounds: that of the side
+        (3.0, 1.0, 1.0, [0, 0, 1]),
+        (0.0, 2.0, 1.0, [0, 0, 1]),  # bounds in the wrong order: the result is the upper one
+        (1.5, 2.0, 1.0, [0, 0, 1]),
+    ],
+)
+def test_clamp_shares_its_gradient_with_its_bounds(x, low, high, expected):
+    assert gradient_of(lambda x, low, high: x.clamp(low, high), x, low, high) == expected
+
+
+def test_clamp_with_one_bound():
+    x = [0.0, 1.0, 2.0]
+    assert gradient_of(lambda x, high: x.clamp(max=high), x, 1.0) == [[1, 1, 0], 1]
+    assert gradient_of(lambda x, low: x.clamp(min=low), x, 1.0) == [[0, 1, 1], 1]
+
+
+def test_what_was_replaced_has_no_gradient():
+    x = [np.nan, np.inf, -np.inf, 2.0]
+    assert gradient_of(lambda x: x.nan_to_num(0.0, 1.0, -1.0), x) == [[0, 0, 0, 1]]
+
+
+def test_powers_with_arrays_of_exponents():
+    """Also −1, next to the 0 that the rule treats apart; and ∞⁰, whose derivative is 0 and not 0 · ∞."""
+    exponents = np.array([-1.0, 0.0, 1.0, 2.0])
+    assert gradient_of(lambda x: x**exponents, [2.0] * 4) == [[-0.25, 0, 1, 4]]
+    assert gradient_of(lambda x: x ** np.zeros(1), [np.inf]) == [[0]]
+
+
+def test_second_derivatives_of_powers_of_zero():
+    """x⁰ is 1 everywhere, and 0ʸ is 0 for all y > 0: flat in that direction at every order."""
+    (row,) = second_derivatives(lambda x: x ** np.zeros(1), [0.0])
+    assert row == [0]
+    (row,) = second_derivatives(lambda y: mg.tensor([0.0]).double() ** y, [2.0])
+    assert row == [0]
+
+
+def test_a_negative_power_of_zero_falls_without_bound():
+    """0ʸ is ∞ for y < 0 and 0 for y > 0, and its derivative in y below 0 is −∞."""
+    assert gradient_of(lambda y: mg.tensor([0.0]).double() ** y, [-0.5]) == [[-np.inf]]
+
+
+def test_the_angle_at_the_origin_and_on_the_axes():
+    """atan2 has gradient 0 at (0, 0), and so have its derivatives; (0, 1) and (1, 0) lie at distance 1 from it."""
+    assert gradient_of(mg.atan2, [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]) == [[0, 1, 0], [0, 0, -1]]
+    for row in second_derivatives(mg.atan2, 0.0, 0.0):
+        assert row == [0, 0]
+
+
+# --- indexing -------------------------------------------------------------------------------------
+
+
+def test_rows_of_an_empty_table():
+    x = leaf(np.zeros((0, 3)))
+    (found,) = mg.autograd.grad(x[np.zeros(0, int)].sum(), x)
+    assert found.shape == (0, 3)
+
+
+def test_small_unsigned_indices_do_not_overflow():
+    """Row 99 of four columns begins at position 396, which a uint8 can't count."""
+    x = leaf(np.zeros((100, 4)))
+    (found,) = mg.autograd.grad(x[np.array([99, 99, 1], np.uint8)].sum(), x)
+    assert [row.tolist() for row in found.numpy()[[1, 98, 99]]] == [[1] * 4, [0] * 4, [2] * 4]
+    assert found.sum().item() == 12
+
+
+# --- einsum, dimensions ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ("ij,jk", (2, 3), (3, 4)),
+        ("ba", (2, 3)),
+        ("ii", (3, 3)),
+        ("...ij,jk", (2, 2, 3), (3, 4)),
+        ("...i->...", (3,)),
+        ("...,...", (2,), (3, 2)),
+        ("i...,...", (2, 3), (3,)),
+        ("i,i", (3,), (3,)),
+    ],
+    ids=str,
+)
+def test_einsum_with_what_the_equation_leaves_out(row, rng):
+    """Without an arrow the labels that occur once are kept, in alphabetical order, after the ellipsis."""
+    equation, *shapes = row
+    arrays = [two_sided(rng, shape) for shape in shapes]
+    expected = np.einsum(equation, *arrays)
+    np.testing.assert_allclose(mg.einsum(equation, *map(mg.from_numpy, arrays)).numpy(), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "says"),
+    [
+        ("ij,jk->ik", [(2, 3)], "names 2 operands, but 1 were given"),
+        ("ijk->i", [(2, 3)], "'ijk' of .* doesn't fit an operand of 2 dimensions"),
+        ("...ijk->i", [(2, 3)], "doesn't fit an operand of 2 dimensions"),
+        ("i->i", [(2, 3)], "'i' of .* doesn't fit an operand of 2 dimensions"),
+    ],
+)
+def test_einsum_names_the_operand_that_does_not_fit(equation, shapes, says):
+    with pytest.raises(RuntimeError, match=says):
+        mg.einsum(equation, *[mg.ones(*shape) for shape in shapes])
+
+
+@pytest.mark.parametrize("dim", [2, -3, 5])
+def test_a_dimension_that_is_not_there(dim):
+    x = leaf(np.ones((2, 1)))
+    for function in (lambda: x.squeeze(dim), lambda: x.movedim(dim, 0), lambda: x.norm(2, dim)):
+        with pytest.raises(IndexError):
+            function()
+    for dim in (1, -2):
+        for y in (leaf([1.0]), leaf(1.0)):
+            with pytest.raises(IndexError):
+                y.squeeze(dim)
+    assert x.squeeze(-1).shape == (2,)
+    assert x.movedim(-2, 1).shape == (1, 2)
+
+
+# --- reductions, shapes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("correction", [1, 2])
+def test_the_variance_of_too_few_elements_is_undefined(correction):
+    """0 / max(0, n − correction): NaN, and so is the gradient."""
+    x = leaf([3.0])
+    variance = x.var(correction=correction)
+    assert np.isnan(variance.item())
+    variance.backward()
+    assert np.isnan(x.grad.item())
+
+
+def second_derivative_along(function, x, direction):
+    """Return ∂/∂x ⟨∇ Σ function, direction⟩."""
+    x, direction = leaf(x), mg.tensor(direction).double()
+    (first,) = mg.autograd.grad(function(x).sum(), x, create_graph=True)
+    return mg.autograd.grad(first, x, direction)[0].tolist()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.norm(dim=-1), lambda x: x.std(-1), lambda x: x.logsumexp(-1)],
+    ids=["norm of 0", "std of a constant", "logsumexp of −∞"],
+)
+def test_where_the_gradient_is_0_by_convention_so_is_its_derivative(function, request):
+    """Beside an ordinary row, whose second derivative is no different for it."""
+    row = [-np.inf, -np.inf] if "logsumexp" in request.node.name else [0.0, 0.0]
+    alone = second_derivative_along(function, [[1.0, 3.0]], [[1.0, -2.0]])
+    assert np.any(alone)
+    both = second_derivative_along(function, [[1.0, 3.0], row], [[1.0, -2.0], [1.0, -2.0]])
+    assert both == [alone[0], [0, 0]]
+
+
+def test_a_norm_and_a_deviation_of_exactly_1():
+    assert gradient_of(lambda x: x.norm(), [1.0, 0.0]) == [[1, 0]]
+    np.testing.assert_allclose(gradient_of(lambda x: x.std(), [1.0, 2.0, 3.0]), [[-0.5, 0, 0.5]], rtol=1e-15)
+
+
+def test_no_element_is_the_largest_where_one_is_nan():
+    assert gradient_of(lambda x: x.amax(), [np.nan, 1.0]) == [[0, 0]]
+
+
+def test_the_product_over_no_dimension():
+    assert gradient_of(lambda x: x.prod(()), [[2.0, 3.0], [4.0, 5.0]]) == [[[1, 1], [1, 1]]]
+
+
+@pytest.mark.parametrize("dims", [(-2, -1), (-1, -2), (-1, 0), (0, -1)])
+def test_diagonals_of_dimensions_counted_from_the_end(dims, rng):
+    x, n = leaf(two_sided(rng, (3, 4, 3))), 3
+    diagonal = x.diagonal(0, *dims)
+    (found,) = mg.autograd.grad(diagonal.sum(), x)
+    first, second = (d % 3 for d in dims)
+    expected = np.zeros(x.shape)
+    for index in np.ndindex(*x.shape):
+        expected[index] = index[first] == index[second]
+    assert diagonal.shape[-1] == min(x.shape[first], x.shape[second]) == n
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+# --- the engine -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda x: (x.exp(),) * 2, "exp needs its result"),
+        (lambda x: (x, x.square()), "square needs its input 'x'"),
+    ],
+)
+def test_the_value_that_was_overwritten_is_named(function, says):
+    written, y = function(leaf([1.0, 2.0]) * 1)
+    written[0] = 5.0
+    with pytest.raises(RuntimeError, match=says):
+        y.sum().backward()
+
+
+def test_a_walk_to_an_input_looks_at_each_node_once():
+    """Sixty doublings are 2⁶⁰ paths and sixty nodes."""
+    x = leaf(1.0)
+    y = x
+    for _ in range(60):
+        y = y + y
+    assert mg.autograd.grad(y, x)[0].item() == 2.0**60
