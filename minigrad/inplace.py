@@ -124,6 +124,8 @@ def assign(tensor: TensorBase, index: Any, value: Any) -> None:
     check_writable(tensor, "x[index] = value", recorded)
     at = positions(tensor)[index] if recorded else None
     source = value._data if isinstance(value, TensorBase) else value
+    if isinstance(value, TensorBase) and source.size == 1:
+        source = source.reshape(())  # a vector of one into a single element, which NumPy refuses
     try:
         tensor._data[index] = source
     except ValueError as error:

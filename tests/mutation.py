@@ -61,6 +61,7 @@ PROGRAMS = ["complex_steps", "adjoint", "repeatable"]
 
 PART = "isinstance(part, int | slice | np.integer)"
 SCALE = "np.where(kept, g / max(np.count_nonzero(kept), 1) if reduction == 'mean' else g, 0)"
+DTYPES = "gradient.dtype is not like.dtype and gradient.dtype != like.dtype"
 KNOWN = "(label for label, n in zip(labels[j], operands_shape[j], strict=True) if n != 1)"
 
 # Changes that change no result, by the reason why: {reason: [(file, function, "before → after"), …]}.
@@ -204,7 +205,82 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
         ),
         ("graph.py", "sum_to", "n == 1 and gradient.shape[extra + i] != 1 → n == 1"),
     ],
+    "one array more is made, or a copy of one: the same values, in memory of their own": [
+        ("graph.py", "backward_pass", change)
+        for change in (
+            "gradient if parent in owned and isinstance(gradient, np.ndarray) else np.array(gradient) "
+            "→ np.array(gradient)",
+            "if gradient.shape != like.shape: → if True:",
+            "if gradient.dtype is not like.dtype and gradient.dtype != like.dtype: → if True:",
+            "if fresh: → if False:",
+            "if parent in owned and type(gradient) is np.ndarray: → if False:",
+            "(owned.add if type(pending[parent]) is np.ndarray else owned.discard)(parent) → pass",
+            "owned.add if type(pending[parent]) is np.ndarray else owned.discard → owned.discard",
+            "owned.add(parent) → pass",
+            "type(gradient) is np.ndarray → type(gradient) is not np.ndarray  (2)",
+            f"{DTYPES} → gradient.dtype is not like.dtype or gradient.dtype != like.dtype",
+            f"{DTYPES} → gradient.dtype != like.dtype",
+            f"{DTYPES} → gradient.dtype is not like.dtype",
+        )
+    ],
+    "astype has made a new array": [
+        ("graph.py", "backward_pass", "in (gradient.astype(like.dtype), False): False → True"),
+    ],
+    "with create_graph every gradient is a Tensor": [
+        ("graph.py", "apart", "if isinstance(gradient, TensorBase): → if True:"),
+    ],
+    "a tensor's shape and dtype are those of its array": [
+        ("graph.py", "backward_pass", "parent if type(parent) is Node else parent._data → parent"),
+    ],
+    "the operation that makes the view anew looks after its argument itself": [
+        ("graph.py", "refresh", "view.base.refresh() → pass"),
+    ],
+    "all writes are at least as many as the recorded ones: the view is made anew more often than it need be": [
+        ("graph.py", "refresh", "in self._version[1]: 1 → 0  (2)"),
+    ],
+    "any other number would do: what counts is that it differs": [
+        ("inplace.py", "replace", "in tensor._version[1] += 1: 1 → 2"),
+        ("inplace.py", "record_overwrite", "in base._version[1] += 1: 1 → 2"),
+    ],
+    "the second number, of recorded writes, is not looked at here": [
+        ("inplace.py", "keep_old_value", "in [0, 0]: 0 → 1  (2)"),
+        ("inplace.py", "keep_old_value", "in [0, 0]: 0 → -1  (2)"),
+    ],
+    "a node that was made just now has not been freed": [
+        ("inplace.py", "keep_old_value", "node is None or node.saved is None → node is None"),
+    ],
+    "recorded as an overwrite of every element: the same value at more cost": [
+        ("inplace.py", "replace", "if tensor._view is None and result.dtype == tensor.dtype: → if False:"),
+    ],
+    "what needs no gradient is not recorded by the operation either": [
+        ("inplace.py", "assign", "positions(tensor)[index] if recorded else None → positions(tensor)[index]"),
+        ("inplace.py", "assign", "is_grad_enabled() and needs → is_grad_enabled()"),
+        (
+            "inplace.py",
+            "assign",
+            "isinstance(value, TensorBase) and value.refresh()._requires_grad → isinstance(value, TensorBase)",
+        ),
+    ],
+    "reshaped to the shape that it has, or the engine brings the gradient to its shape": [
+        ("inplace.py", "record_overwrite", "len(value.shape) > at.ndim → len(value.shape) >= at.ndim"),
+        ("inplace.py", "record_overwrite", "len(value.shape) - at.ndim → -at.ndim"),
+    ],
+    "what is owned is an array, and so is what is added to it, or a scalar": [
+        ("graph.py", "backward_pass", "parent in owned and isinstance(gradient, np.ndarray) → parent in owned"),
+        ("graph.py", "backward_pass", "parent in owned and type(gradient) is np.ndarray → parent in owned"),
+    ],
+    "of a node that saved nothing there is nothing to check": [
+        ("graph.py", "backward_pass", "if node.counters: → if True:"),
+    ],
+    "the general form of the call does the same": [
+        ("op.py", "pullback", "if len(where) == 1: → if False:"),
+        ("op.py", "pullback", "in where[0]: 0 → -1"),
+    ],
+    "a cast to the dtype that it has changes nothing": [
+        ("op.py", "restore", "if parent.dtype != array.dtype: → if True:"),
+    ],
     "what is computed besides is not returned": [
+        ("op.py", "pullback", "if useful is not None and parent not in useful: → if False:"),
         ("kernels/attention.py", "_attention_backward", "if 'query' in wanted or 'key' in wanted: → if True:"),
     ],
     "without smoothing 0 / V is subtracted": [

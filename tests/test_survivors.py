@@ -9,6 +9,7 @@ from strategies import two_sided
 
 import minigrad as mg
 import minigrad.nn.functional as F
+from minigrad.graph import backward_pass
 from minigrad.op import registry
 
 
@@ -323,3 +324,139 @@ def test_a_walk_to_an_input_looks_at_each_node_once():
     for _ in range(60):
         y = y + y
     assert mg.autograd.grad(y, x)[0].item() == 2.0**60
+
+
+def test_an_output_that_leads_nowhere_is_left_alone():
+    """Its part of the graph is not walked, and so not freed either."""
+    x, z = leaf(0.5), leaf(2.0)
+    y, other = x.exp(), z.exp()
+    (found,) = mg.autograd.grad([y, other], [x], [mg.tensor(1.0).double(), mg.tensor(1.0).double()])
+    assert found.item() == np.exp(0.5)
+    other.backward()
+    assert z.grad.item() == np.exp(2.0)
+
+
+def test_the_walk_returns_what_was_asked_for():
+    x, z = leaf(0.5), leaf(2.0)
+    assert list(backward_pass([x, z], [np.array(1.0), np.array(3.0)], targets=[z])) == [z]
+
+
+def test_a_backward_of_ones_own_may_return_none():
+    """For an input that wants a gradient, but has none: nothing arrives there."""
+
+    class First(mg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2, None
+
+    x, y = leaf(1.0), leaf(1.0)
+    First.apply(x, y).backward()
+    assert x.grad.item() == 2.0
+    assert y.grad is None
+
+
+def test_gradients_to_be_differentiated_again_share_no_memory():
+    """Both operands of an addition receive the same cotangent, here one that the engine computed."""
+    x, z = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    first, second = mg.autograd.grad(((x + z) * 2).sum(), [x, z], create_graph=True)
+    assert not np.shares_memory(first.detach().numpy(), second.detach().numpy())
+
+
+# --- writes in place ------------------------------------------------------------------------------
+
+
+def test_every_write_counts():
+    """A value saved after one write is as well protected against the next one."""
+    for write in (lambda y: y.add_(1.0), lambda y: y.__setitem__(0, 1.0)):
+        y = leaf([1.0, 2.0]) * 1
+        write(y)
+        z = y.square()
+        write(y)
+        with pytest.raises(RuntimeError, match="modified in place"):
+            z.sum().backward()
+
+
+def test_a_view_sees_every_recorded_write():
+    """The second one as well as the first, whatever was written unrecorded between."""
+    x, a, b = leaf([1.0, 2.0, 3.0]), leaf(5.0), leaf(7.0)
+    base = x * 1
+    view = base[:2]
+    with mg.no_grad():
+        base[2] = 5.0
+    base[0] = a
+    assert view.sum().requires_grad
+    base[1] = b
+    found = mg.autograd.grad((view * mg.tensor([2.0, 3.0]).double()).sum(), [a, b, x])
+    assert [g.tolist() for g in found] == [2, 3, [0, 0, 0]]
+
+
+def test_a_view_sees_every_update():
+    a, b = leaf(5.0), leaf(7.0)
+    base = leaf([1.0, 2.0]) * 1
+    view = base[:1]
+    base.mul_(a)
+    assert view.item() == 5.0
+    view.sum()
+    base.mul_(b)
+    assert [g.item() for g in mg.autograd.grad(view.sum(), [a, b])] == [7, 5]
+
+
+def test_a_constant_written_through_a_view_taken_before():
+    """The view was of memory that needed no gradient; by the time it is written, an element depends on x."""
+    x, memory = leaf(3.0), mg.zeros(3).double()
+    view = memory[:2]
+    memory[0] = x
+    memory[2] = x
+    view[0] = 7.0
+    memory.sum().backward()
+    assert x.grad.item() == 1.0
+
+
+def test_an_update_keeps_the_dtype_of_its_tensor():
+    x, wide = mg.tensor([1.0], requires_grad=True), leaf([2.0])
+    y = x * 1
+    y += wide
+    (found,) = mg.autograd.grad(y * 3, y)
+    assert y.dtype == found.dtype == np.float32
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 3), (2, 3), (1, 2, 3), (1, 1, 4, 2, 3)], ids=str)
+def test_values_of_any_shape_that_broadcasts(shape, rng):
+    """Into memory (4, 2, 3): fewer dimensions, and more if the leading ones are 1."""
+    x, g = leaf(two_sided(rng, shape)), two_sided(rng, (4, 2, 3))
+    memory = mg.zeros(4, 2, 3).double()
+    memory[...] = x
+    (found,) = mg.autograd.grad(memory, x, mg.from_numpy(g))
+    expected = g[(None,) * max(0, len(shape) - 3)]
+    axes = tuple(range(expected.ndim - len(shape)))
+    expected = expected.sum(axes)
+    ones = tuple(i for i, n in enumerate(shape) if n == 1)
+    np.testing.assert_allclose(found.numpy(), expected.sum(ones, keepdims=True), rtol=1e-14)
+
+
+def test_one_element_written_as_a_vector_of_one():
+    x, memory = leaf([3.0]), mg.zeros(2).double()
+    memory[0] = x
+    (memory * mg.tensor([5.0, 7.0]).double()).sum().backward()
+    assert x.grad.tolist() == [5.0]
+
+
+def test_a_write_to_a_leaf_is_not_called_one_to_a_view():
+    x = leaf([1.0])
+    with pytest.raises(RuntimeError, match="on a leaf tensor of shape"):
+        x += 1
+    with pytest.raises(RuntimeError, match="on a view of a leaf tensor of shape"):
+        x[:1] += 1
+
+
+def test_a_leaf_whose_data_was_replaced_is_not_differentiated_twice_in_silence():
+    """The rule on Tensors would take the new value for the old one."""
+    x = leaf([1.0])
+    y = x.square()
+    x.data = mg.tensor([5.0]).double()
+    with pytest.raises(RuntimeError, match=r"\.data has been replaced"):
+        mg.autograd.grad(y, x, create_graph=True)
