@@ -103,6 +103,16 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
             "np.where(ties, 0.5, wins).astype(g.dtype) → np.where(ties, 0.5, wins)",
         ),
     ],
+    "a share 1 / n is computed in float64 then, and the engine brings the gradient to its tensor's dtype": [
+        (
+            "rules/reduce.py",
+            "_share_among_ties",
+            "(x == keep(out, x.shape, dim)).astype(g.dtype) → x == keep(out, x.shape, dim)",
+        ),
+    ],
+    "an ellipsis that stands for no dimension is empty": [
+        ("rules/linalg.py", "parse_einsum", "'...' * ('...' in left) → '...'"),
+    ],
     "the number is of that dtype already (NumPy's Python numbers are weak)": [
         ("kernels/cross_entropy.py", "_cross_entropy_backward", "scale.astype(logits.dtype) → scale"),
         (

@@ -436,3 +436,15 @@ def test_integers_have_no_gradient():
     assert not x.bool().requires_grad
     assert not (x > 2).requires_grad
     assert not x.argmax().requires_grad
+
+
+@pytest.mark.parametrize("function", [lambda x: x.std(), lambda x: x.norm()], ids=["std", "norm"])
+def test_where_std_and_norm_are_0_their_gradient_can_itself_be_differentiated(function):
+    """The gradient there is 0 whatever the cotangent c, so its derivative in c is 0 too: not 0/0."""
+    x, c = t64([0.0, 0.0, 0.0]), t64(2.0)
+    (gradient,) = mg.autograd.grad(function(x), x, c, create_graph=True)
+    weights = mg.tensor([1.0, -3.0, 2.0], dtype=mg.float64)
+    in_x, in_c = mg.autograd.grad(gradient, [x, c], weights, allow_unused=True)
+    for found in (in_x, in_c):
+        assert found is None or np.isfinite(found.numpy()).all()
+        assert found is None or not found.numpy().any()

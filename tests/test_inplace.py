@@ -211,3 +211,14 @@ def test_a_detached_write_counts_but_is_not_recorded():
     assert y.tolist() == [2.0, 3.0]
     (y * mg.tensor([3.0, -1.0])).sum().backward()
     assert x.grad.tolist() == [3.0, -1.0]
+
+
+@pytest.mark.parametrize("write", [lambda t: t.mul_(2.0), lambda t: t.__setitem__(0, 5.0)], ids=["mul_", "assign"])
+def test_a_second_write_after_the_value_was_saved_is_noticed_like_a_first(write):
+    x = mg.tensor([0.5, 1.0], requires_grad=True)
+    y = x * 1
+    write(y)
+    z = y.square()
+    write(y)
+    with pytest.raises(RuntimeError, match="modified in place"):
+        z.sum().backward()
