@@ -14,7 +14,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from oracles import assert_close
 from programs import Leaf, Program, Step, another_order, numbers, programs
 from strategies import generators
@@ -354,24 +354,27 @@ def test_programs_reach_the_registry():
 
         return counted
 
-    @settings(max_examples=900)
-    @given(programs())
+    differentiable = {
+        name
+        for name, operation in mg.op.registry.items()
+        if (operation.rules or operation.joint) and originals[name].__module__.startswith("minigrad")
+    }
+    wanted = differentiable - {"recurrence", "place", "identity", "cast", "round", "trunc"}
+
     def run(program):
         program.run(leaves_of(program))
 
     try:
         for name, forward in originals.items():
             mg.op.registry[name].forward = counting(name, forward)
-        run()
+        for number in range(8):  # what is drawn depends on the modules loaded: more, if the rarest did not occur
+            seed(number)(settings(max_examples=500)(given(programs())(run)))()
+            if wanted <= reached.keys():
+                break
     finally:
         for name, forward in originals.items():
             mg.op.registry[name].forward = forward
-    differentiable = {
-        name
-        for name, operation in mg.op.registry.items()
-        if (operation.rules or operation.joint) and originals[name].__module__.startswith("minigrad")
-    }
-    assert differentiable - reached.keys() <= {"recurrence", "place", "identity", "cast", "round", "trunc"}
+    assert wanted <= reached.keys(), f"never drawn: {sorted(wanted - reached.keys())}"
 
 
 def test_a_program_is_drawn_with_what_it_promises():
