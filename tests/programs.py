@@ -417,7 +417,7 @@ class Draft:
         for a in found.values():
             if a.dtype != np.float64:
                 raise AssertionError(f"{lines} gives {a.dtype}")
-            if not np.isfinite(a).all() or np.max(np.abs(a), initial=0) > LARGEST or a.size > MOST:
+            if not np.isfinite(a).all() or np.max(np.abs(a), initial=0) > LARGEST or a.size > MOST or a.ndim > 5:
                 raise Unfit
         memory = tuple(sorted({self.memory[r] for r in reads}))
         for n, a in found.items():
@@ -441,7 +441,7 @@ class Draft:
         """Append a line that writes into the memory of ``target``, if what it leaves there is moderate."""
         at = self.memory[target]
         others = {self.memory[r] for r in reads if r != target}
-        if at in others and saves:
+        if (at in others and saves) or not self.values[target].flags.writeable:
             raise Unfit
         sharing = [n for n, m in self.memory.items() if m == at]
         before = {n: self.values[n].copy() for n in sharing}
@@ -450,7 +450,7 @@ class Draft:
         if not all(np.isfinite(self.values[n]).all() and np.max(np.abs(self.values[n]), initial=0) <= LARGEST
                    for n in sharing):  # fmt: skip
             for n in sharing:
-                if n not in self.views:
+                if self.values[n].flags.writeable:
                     self.values[n][...] = before[n]
             raise Unfit
         if saves:
@@ -695,7 +695,7 @@ def einsum(d: Draft) -> None:
     for name in names:
         term = ""
         for n in d.values[name].shape:
-            label = d.choose([*[k for k, size in sizes.items() if size == n], "ijklmnop"[len(sizes)]])
+            label = d.choose([*[k for k, size in sizes.items() if size == n], "ijklmnopqr"[len(sizes)]])
             sizes[label] = n
             term += label
         terms.append(term)
