@@ -1,0 +1,5 @@
+"""The commands of the command line, a file each: ``HELP``, ``add_options(parser)`` and ``run(arguments)``."""
+
+from transformer.commands import evaluate, generate, tokenize, train
+
+COMMANDS = {"train": train, "generate": generate, "evaluate": evaluate, "tokenize": tokenize}

@@ -1,0 +1,71 @@
+"""The options of the command line: what all commands share."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose every complaint is one sentence, with the nearest option if there is one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the sentence and exit with code 2."""
+        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        sys.exit(2)
+
+    def refuse_unknown(self, extras: Sequence[str]) -> NoReturn:
+        """Complain about the first argument that means nothing here."""
+        unknown = extras[0].split("=")[0]
+        known = [option for action in self._actions for option in action.option_strings]
+        near = difflib.get_close_matches(unknown, known, n=1, cutoff=0.6)
+        self.error(f"unknown option {unknown}" + (f": did you mean {near[0]}?" if near else ""))
+
+
+def add_fields(
+    parser: argparse._ActionsContainer, kind: Any, names: Sequence[str], from_preset: Sequence[str] = ()
+) -> None:
+    """Add an option for each of these fields of a dataclass, with its type, help and default."""
+    types: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
+    for field in dataclasses.fields(kind):
+        if field.name not in names:
+            continue
+        option = "--" + field.name.replace("_", "-")
+        default = "from the preset" if field.name in from_preset else field.default
+        help = f"{field.metadata['help']} (default: {default})"
+        if field.type == "bool":
+            parser.add_argument(option, action=argparse.BooleanOptionalAction, default=None, help=help)
+        else:
+            parser.add_argument(
+                option,
+                type=types[str(field.type)],
+                choices=field.metadata["choices"] or None,
+                metavar=None if field.metadata["choices"] else str(field.type).upper(),
+                help=help,
+            )
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a trained model."""
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="RUN",
+        help="the run's directory, or a checkpoint file (default: the latest run in runs/)",
+    )
+
+
+def add_text(parser: argparse._ActionsContainer, help: str) -> None:
+    """Add the option that names text files."""
+    parser.add_argument("--text", type=Path, nargs="+", metavar="FILE", help=help)
+
+
+def chosen(arguments: argparse.Namespace, kind: Any) -> dict[str, Any]:
+    """Return those fields of a dataclass that were given on the command line."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}

@@ -1,0 +1,54 @@
+"""What several commands print: scores, and a text, tokenizer or model in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from transformer.baselines import Baseline
+from transformer.config import Config
+from transformer.evaluation import Score
+from transformer.model import Transformer
+from transformer.run import Text
+from transformer.tokenizer import BPETokenizer, Tokenizer
+
+
+def print_scores(score: Score, baselines: Sequence[Baseline]) -> None:
+    """Print a table of the model's loss and the baselines', best first."""
+    bits = score.bits_per_character / score.nats_per_character
+    per_byte = score.characters / score.bytes
+    rows = [("this model", score.nats_per_character)]
+    rows += [(baseline.name, baseline.nats_per_symbol) for baseline in baselines]
+    print(f"{'':12} {'nats/char':>9} {'bits/char':>9} {'bits/byte':>9}")
+    for name, nats in sorted(rows, key=lambda row: row[1]):
+        print(f"{name:12} {nats:9.3f} {nats * bits:9.3f} {nats * bits * per_byte:9.3f}")
+
+
+def describe_source(files: Sequence[Any] | None) -> str:
+    """Return the name of a text."""
+    return ", ".join(str(path) for path in files) if files else "Python's own reference text"
+
+
+def describe_tokenizer(tokenizer: Tokenizer, kind: str, asked: int, parts: Text) -> str:
+    """Return what a tokenizer is and does to the text."""
+    n = tokenizer.vocab_size
+    per_token = len(parts.train) / len(parts.train_ids)
+    if not isinstance(tokenizer, BPETokenizer):
+        return f"{n} different characters, one token each: {len(parts.train_ids):,} to learn from"
+    note = f", not the {asked:,} asked for: the text has no more pairs to merge" if n < asked else ""
+    size = f"{len(parts.train_ids):,} to learn from, {per_token:.2f} characters each"
+    return f"{n:,} by byte-pair encoding{note}: {size}"
+
+
+def describe_model(config: Config) -> str:
+    """Return a model's dimensions and size."""
+    n = Transformer(config).n_parameters()
+    return (
+        f"{config.n_layers} layers, {config.n_heads} heads, d_model {config.d_model}, d_ff {config.d_ff}, "
+        f"context {config.context}: {n:,} parameters"
+    )
+
+
+def printable(text: str) -> str:
+    """Return text without control characters, which could move a terminal's cursor or change its state."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" if ord(c) < 160 else c for c in text)
