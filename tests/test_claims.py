@@ -23,7 +23,7 @@ from transformer.capture import Capture
 from transformer.data import default_corpus
 from transformer.embedding import sinusoids
 from transformer.generation import next_token_distribution
-from transformer.run import Text, make_tokenizer
+from transformer.text import Text, make_tokenizer
 from transformer.training import training_steps
 
 # --- models and what is read from them ----------------------------------------------------------------------

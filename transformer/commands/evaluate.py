@@ -15,7 +15,7 @@ from transformer.commands.options import add_run, add_text
 from transformer.commands.report import describe_model, describe_source, print_scores
 from transformer.commands.runs import latest_run
 from transformer.data import default_corpus, read_text
-from transformer.run import Text
+from transformer.text import Text
 
 HELP = "Measure how well a model predicts text, beside n-gram baselines."
 

@@ -9,7 +9,7 @@ from transformer.baselines import Baseline
 from transformer.config import Config
 from transformer.evaluation import Score
 from transformer.model import Transformer
-from transformer.run import Text
+from transformer.text import Text
 from transformer.tokenizer import BPETokenizer, Tokenizer
 
 

@@ -24,7 +24,8 @@ from transformer.commands.runs import new_run, unused
 from transformer.config import PRESETS, Config
 from transformer.data import default_corpus, read_text
 from transformer.evaluation import Score
-from transformer.run import Listener, Text
+from transformer.run import Listener
+from transformer.text import Text, make_tokenizer
 from transformer.training import Progress, Recipe
 
 HELP = "Train a model on a text."
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     kind, vocab_size, preset = arguments.tokenizer, arguments.vocab_size, arguments.preset
     text = read_text(files) if files else default_corpus()
     Config.preset(preset, vocab_size=vocab_size if vocab_size > 0 else 1, **fields)  # complain before the work
-    tokenizer = runner.make_tokenizer(text, kind, vocab_size)
+    tokenizer = make_tokenizer(text, kind, vocab_size)
     config = Config.preset(preset, vocab_size=tokenizer.vocab_size, **fields)
     parts = Text.encode(text, tokenizer, config.context)
     out = new_run() if arguments.out is None else unused(arguments.out)

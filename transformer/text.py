@@ -1,0 +1,66 @@
+"""A text that a model learns from: split in two, encoded, and ready to be scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import minigrad as mg
+from minigrad import Tensor
+from transformer.data import DataError, split_text
+from transformer.evaluation import Score, cross_entropy_of
+from transformer.model import Transformer
+from transformer.tokenizer import BPETokenizer, CharTokenizer, Tokenizer
+
+
+@dataclass
+class Text:
+    """A text split and encoded for training."""
+
+    train: str
+    held_out: str
+    train_ids: Tensor
+    held_out_ids: Tensor
+    tokenizer: Tokenizer
+
+    @classmethod
+    def encode(cls, text: str, tokenizer: Tokenizer, context: int) -> Text:
+        """Split ``text`` and encode both parts.
+
+        Raises:
+            DataError: the text is too short for the context.
+        """
+        train, held_out = split_text(text)
+        ids = [mg.tensor(tokenizer.encode(part), dtype=mg.int32) for part in (train, held_out)]
+        if len(ids[0]) <= context:
+            raise DataError(
+                f"the text is too short: {len(ids[0])} tokens to train on, but the context is {context}; "
+                f"give a longer text, or a context below {len(ids[0])}"
+            )
+        return cls(train, held_out, ids[0], ids[1], tokenizer)
+
+    def score(self, model: Transformer, limit: int | None = None, threads: int = 1, on_batch: Any = None) -> Score:
+        """Return the model's score on the held-out part, or on its first ``limit`` tokens.
+
+        The first held-out tokens are read after the end of the training part, as they stand in the text.
+        """
+        ids = self.held_out_ids if limit is None else self.held_out_ids[:limit]
+        text = self.held_out
+        if len(ids) < len(self.held_out_ids):
+            text = self.tokenizer.decode(ids.tolist())
+        lead = self.train_ids[-model.config.context :]
+        nats = cross_entropy_of(model, mg.cat([lead, ids]), len(ids), threads=threads, on_batch=on_batch)
+        return Score(nats, len(text), len(text.encode("utf-8", "surrogatepass")))
+
+
+def make_tokenizer(text: str, kind: str = "char", vocab_size: int = 512) -> Tokenizer:
+    """Return a tokenizer for a text: of its characters, or learned from its training part by byte-pair encoding.
+
+    Raises:
+        ValueError: ``kind`` is neither "char" nor "bpe", or ``vocab_size`` is too small.
+    """
+    if kind == "char":
+        return CharTokenizer.train(text)
+    if kind == "bpe":
+        return BPETokenizer.train(split_text(text)[0], vocab_size)
+    raise ValueError(f"the tokenizer must be char or bpe, not {kind!r}")
