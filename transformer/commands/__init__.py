@@ -1,5 +1,11 @@
 """The commands of the command line, a file each: ``HELP``, ``add_options(parser)`` and ``run(arguments)``."""
 
-from transformer.commands import evaluate, generate, tokenize, train
+from transformer.commands import evaluate, explain, generate, tokenize, train
 
-COMMANDS = {"train": train, "generate": generate, "evaluate": evaluate, "tokenize": tokenize}
+COMMANDS = {
+    "train": train,
+    "generate": generate,
+    "evaluate": evaluate,
+    "tokenize": tokenize,
+    "explain": explain,
+}

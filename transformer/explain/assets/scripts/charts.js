@@ -1,0 +1,130 @@
+// Curves and points over two axes, as SVG.
+
+// Round steps for an axis from `low` to `high`.
+function ticks(low, high, count = 5) {
+  const span = high - low || 1, rough = span / count, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
+  const found = [];
+  for (let x = Math.ceil(low / step - 1e-9) * step; x <= high + step * 1e-6; x += step) found.push(Math.abs(x) < step * 1e-6 ? 0 : x);
+  return found;
+}
+
+// chart(root, {label, xLabel, yLabel, series: [{name, tone, points: [[x, y], …], dashed, dots}], levels: [{name, y}],
+//              verticals: [{name, x}], xLow, xHigh, yLow, yHigh, height, describe(series, i), pick(series, i)})
+// Returns update(changes).  Arrow keys walk along the points of the first series.
+function chart(root, options) {
+  const box = el("div", { class: "chart" });
+  root.append(box);
+  let current = options, place = null;
+
+  function draw() {
+    const width = Math.max(260, box.clientWidth), height = current.height || Math.min(320, Math.max(200, width * 0.45));
+    const { series, levels = [], verticals = [], square = false } = current;
+    const points = series.flatMap((line) => line.points);
+    const inside = (list) => list.filter(Number.isFinite);
+    const range = (low, high, values) => {
+      const all = inside(values);
+      const from = low ?? Math.min(...all), to = high ?? Math.max(...all);
+      return from === to ? [from - 1, to + 1] : [from, to];
+    };
+    const [xLow, xHigh] = range(current.xLow, current.xHigh, points.map((p) => p[0]));
+    const [yLow, yHigh] = range(current.yLow, current.yHigh, [...points.map((p) => p[1]), ...levels.map((level) => level.y)]);
+    const left = 46, right = levels.length ? 86 : 12, top = 10, bottom = 40;
+    const x = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);
+    const y = (value) => height - bottom - ((value - yLow) / (yHigh - yLow)) * (height - top - bottom);
+    const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": current.label, tabindex: 0 });
+    if (!square) {
+      for (const tick of ticks(yLow, yHigh)) {
+        drawing.append(svg("line", { class: "chart-grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
+          svg("text", { class: "chart-tick", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, number(tick, 3)));
+      }
+      for (const tick of current.xTicks || ticks(xLow, xHigh, width < 480 ? 4 : 7)) {
+        drawing.append(svg("text", { class: "chart-tick", x: x(tick), y: height - bottom + 16, "text-anchor": "middle" },
+          current.xFormat ? current.xFormat(tick) : Math.abs(tick) >= 1000 ? integer(tick) : number(tick, 3)));
+      }
+      drawing.append(svg("line", { class: "chart-axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }));
+    }
+    drawing.append(svg("text", { class: "chart-label", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, current.xLabel || ""));
+    if (current.yLabel) drawing.append(svg("text", { class: "chart-label", transform: `translate(11 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, current.yLabel));
+    let lastLevel = -Infinity;
+    for (const level of [...levels].sort((a, b) => b.y - a.y)) {
+      const at = Math.max(y(level.y) + 4, lastLevel + 13);
+      lastLevel = at;
+      drawing.append(svg("line", { class: "chart-level", x1: left, x2: width - right, y1: y(level.y), y2: y(level.y) }),
+        svg("text", { class: "chart-tick", x: width - right + 5, y: at }, level.name));
+    }
+    for (const mark of verticals) {
+      if (!Number.isFinite(mark.x)) continue;
+      const nearRight = x(mark.x) > (left + width - right) / 2;
+      drawing.append(svg("line", { class: `chart-vertical ${mark.tone || ""}`, x1: x(mark.x), x2: x(mark.x), y1: top, y2: height - bottom }),
+        svg("text", { class: "chart-tick", x: x(mark.x) + (nearRight ? -5 : 5), y: top + 10, "text-anchor": nearRight ? "end" : "start" }, mark.name || ""));
+    }
+    series.forEach((line, s) => {
+      const visible = line.points.filter((p) => Number.isFinite(p[1]));
+      if (!line.dots) {
+        const path = visible.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(2)} ${y(p[1]).toFixed(2)}`).join("");
+        drawing.append(svg("path", { class: `chart-line ${line.dashed ? "dashed" : ""}`, d: path, style: `stroke: var(--${line.tone || "ink"})` }));
+      }
+      if (line.dots || line.marks) {
+        line.points.forEach((p, i) => {
+          if (!Number.isFinite(p[1])) return;
+          const name = line.labels && line.labels[i];
+          drawing.append(svg("circle", { class: "chart-dot", cx: x(p[0]), cy: y(p[1]), r: line.radius || 3, style: `fill: var(--${line.tone || "ink"})` }));
+          if (name) drawing.append(svg("text", { class: `chart-name ${line.strong && line.strong(i) ? "strong" : ""}`, x: x(p[0]), y: y(p[1]) - 5, "text-anchor": "middle" }, name));
+        });
+      }
+      if (place && place[0] === s && line.points[place[1]]) {
+        const p = line.points[place[1]];
+        drawing.append(svg("circle", { class: "chart-cursor", cx: x(p[0]), cy: y(p[1]), r: 6 }));
+      }
+    });
+    const nearest = (event) => {
+      const frame = drawing.getBoundingClientRect(), px = event.clientX - frame.left, py = event.clientY - frame.top;
+      let best = null, least = Infinity;
+      series.forEach((line, s) => line.points.forEach((p, i) => {
+        const far = Math.hypot(x(p[0]) - px, (current.square || line.dots ? 1 : 0.35) * (y(p[1]) - py));
+        if (far < least) [least, best] = [far, [s, i]];
+      }));
+      return best;
+    };
+    const go = (next, pick) => {
+      if (!next || (place && place[0] === next[0] && place[1] === next[1] && !pick)) return;
+      place = next;
+      const focused = document.activeElement === drawing;
+      draw();
+      if (focused) box.firstChild.focus({ preventScroll: true });
+      if (current.describe) current.describe(...place);
+      if (pick && current.pick) current.pick(...place);
+    };
+    if (current.describe) {
+      drawing.addEventListener("pointermove", (event) => go(nearest(event)));
+      drawing.addEventListener("pointerdown", (event) => go(nearest(event), true));
+      drawing.addEventListener("keydown", (event) => {
+        const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key], over = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+        if (!by && !over) return;
+        event.preventDefault();
+        const [s, i] = place || [0, -1];
+        const line = over ? (s + over + series.length) % series.length : s;
+        go([line, Math.max(0, Math.min(series[line].points.length - 1, i + (by || 0)))]);
+      });
+    }
+    box.replaceChildren(drawing);
+  }
+  let seen = 0;
+  new ResizeObserver(() => {
+    if (box.clientWidth !== seen) {
+      seen = box.clientWidth;
+      draw();
+    }
+  }).observe(box);
+  return (changes = {}) => {
+    current = { ...current, ...changes };
+    draw();
+  };
+}
+
+// The names of a chart's lines, each with its colour.
+function key(root, entries) {
+  root.append(el("div", { class: "key" }, entries.map(({ name, tone, dashed }) =>
+    el("span", {}, el("span", { class: dashed ? "key-line dashed" : "key-line", style: { color: `var(--${tone})` } }), name))));
+}

@@ -1,0 +1,120 @@
+// Numbers as text and as colours.
+//
+// Signed values: blue below zero, red-brown above, paper at zero.  Probabilities: paper to ink.  Both are read
+// from the style sheet, so that light, dark and print agree.
+
+const THIN = "\u2009";
+
+// A number with `digits` significant digits, a real minus sign, and no trailing noise.
+function number(x, digits = 3) {
+  if (x === undefined || x === null || Number.isNaN(x)) return "not a number";
+  if (x === Infinity) return "∞";
+  if (x === -Infinity) return "−∞";
+  if (x === 0) return "0";
+  const size = Math.abs(x);
+  let text;
+  if (size >= 10000 || size < 0.001) {
+    const [mantissa, exponent] = size.toExponential(Math.max(0, digits - 2)).split("e");
+    text = `${mantissa}·10${superscript(Number(exponent))}`;
+  } else {
+    text = size.toFixed(Math.min(6, Math.max(0, digits - 1 - Math.floor(Math.log10(size)))));
+  }
+  return (x < 0 ? "−" : "") + text;
+}
+
+function superscript(n) {
+  return [...String(n)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("");
+}
+
+function integer(n) {
+  return Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+function percent(p) {
+  if (p === 0) return "0";
+  if (p === 1) return "100%";
+  if (p < 0.0001) return number(p, 2);
+  if (p < 0.01) return `${(100 * p).toFixed(2)}%`;
+  if (p > 0.9995) return `${(100 * p).toFixed(3)}%`;
+  return `${(100 * p).toFixed(1)}%`;
+}
+
+const FORMATS = { number, integer, percent, text: String };
+
+// --- colours ------------------------------------------------------------------------------------------------
+
+function cssColor(name) {
+  const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const digits = text.slice(1);
+  return [0, 2, 4].map((i) => parseInt(digits.slice(i, i + 2), 16));
+}
+
+let palette = {};
+
+function readPalette() {
+  for (const name of ["paper", "ink", "negative", "negative-far", "positive", "positive-far", "muted", "line", "accent",
+                      "query", "key", "value"]) {
+    palette[name] = cssColor(`--${name}`);
+  }
+}
+
+function mix(a, b, share) {
+  return a.map((from, i) => from + (b[i] - from) * share);
+}
+
+function rgb(color) {
+  return `rgb(${color.map(Math.round).join(" ")})`;
+}
+
+function along(colors, share) {
+  const place = Math.max(0, Math.min(1, share)) * (colors.length - 1), i = Math.min(colors.length - 2, Math.floor(place));
+  return rgb(mix(colors[i], colors[i + 1], place - i));
+}
+
+// A scale maps values to colours and can draw its own legend.
+function signedScale(largest, unit = "") {
+  const most = largest || 1;
+  return {
+    kind: "signed", unit, low: -most, high: most,
+    color: (x) => along([palette["negative-far"], palette.negative, palette.paper, palette.positive, palette["positive-far"]],
+                        (x / most + 1) / 2),
+  };
+}
+
+function amountScale(largest = 1, unit = "", tone = "ink") {
+  const most = largest || 1;
+  return {
+    kind: "amount", unit, low: 0, high: most,
+    color: (x) => along([palette.paper, mix(palette.paper, palette[tone], 0.5), palette[tone]], x / most),
+  };
+}
+
+function largestSize(...lists) {
+  let most = 0;
+  for (const list of lists) for (const x of list) if (Number.isFinite(x)) most = Math.max(most, Math.abs(x));
+  return most;
+}
+
+// --- mathematics --------------------------------------------------------------------------------------------
+
+function softmax(scores) {
+  const most = Math.max(...scores);
+  const powers = Array.from(scores, (x) => Math.exp(x - most));
+  const total = powers.reduce((a, b) => a + b, 0);
+  return powers.map((x) => x / total);
+}
+
+function dot(a, b) {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
+  return sum;
+}
+
+function length(a) {
+  return Math.sqrt(dot(a, a));
+}
+
+// The indices of a list, by falling value.
+function ranked(values) {
+  return Array.from(values, (_, i) => i).sort((i, j) => values[j] - values[i] || i - j);
+}

@@ -1,0 +1,191 @@
+"""What a page is made from: a run with its snapshots, its log and its text; and a reader's sentence put through it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import minigrad as mg
+from minigrad import Tensor
+from transformer.baselines import Baseline, ngram_baselines
+from transformer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
+from transformer.data import DataError, default_corpus, read_text, split_text
+from transformer.model import Transformer
+from transformer.tokenizer import BPETokenizer, Tokenizer
+
+MOST_TOKENS = 64  # of a sentence: beyond that a matrix of tokens can't be read on a laptop
+DEFAULT_TOKENS = 32
+DEFAULT_COMPARE = ("river bank", "savings bank")
+FIRST_MERGES = 256  # that byte-pair encoding would learn, shown where the model has a tokenizer of characters
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The model as it was after some step of training."""
+
+    step: int | None  # None: not known
+    model: Transformer
+
+
+class Material:
+    """A run, read once: the model, and how it came to be.
+
+    Args:
+        path: the run's directory, or a checkpoint file (then there is no time axis).
+
+    Raises:
+        CheckpointError: there is no usable checkpoint.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoint: Checkpoint = load_checkpoint(path)
+        self.model = self.checkpoint.model
+        self.tokenizer: Tokenizer = self.checkpoint.tokenizer
+        self.directory = path if path.is_dir() else path.parent
+
+    @cached_property
+    def snapshots(self) -> list[Snapshot]:
+        """The model over time, the finished one last."""
+        found = []
+        if self.path.is_dir():
+            for file in sorted((self.path / "snapshots").glob("*.safetensors")):
+                if not file.stem.isdecimal():
+                    continue
+                checkpoint = load_checkpoint(file)
+                if checkpoint.tokenizer.to_dict() != self.tokenizer.to_dict():
+                    raise CheckpointError(f"the snapshot '{file}' has another tokenizer than the run's model")
+                found.append(Snapshot(int(file.stem), checkpoint.model))
+        same = [snapshot for snapshot in found if same_weights(snapshot.model, self.model)]
+        if same:
+            return [snapshot for snapshot in found if (snapshot.step or 0) <= (same[0].step or 0)]
+        step = self.checkpoint.training.get("step")
+        return [*found, Snapshot(step if isinstance(step, int) else None, self.model)]
+
+    @cached_property
+    def log(self) -> list[dict[str, Any]]:
+        """The lines of ``log.jsonl`` that can be read."""
+        lines = []
+        try:
+            content = (self.directory / "log.jsonl").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return []
+        for line in content.splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # the last line of a run that was killed
+            if isinstance(entry, dict) and isinstance(entry.get("step"), int):
+                lines.append({key: value for key, value in entry.items() if is_plain(value)})
+        return lines
+
+    @cached_property
+    def texts(self) -> tuple[str, str]:
+        """What the model learned from, and what was held out.
+
+        Raises:
+            DataError: the text is no longer where it was.
+        """
+        source = self.checkpoint.training.get("source")
+        text = read_text([Path(str(name)) for name in source]) if source else default_corpus()
+        return split_text(text)
+
+    @cached_property
+    def baselines(self) -> list[Baseline]:
+        """What counting achieves on the held-out text."""
+        train, held_out = self.texts
+        return ngram_baselines(train, held_out, vocab_size=len(set(train + held_out)))
+
+    @cached_property
+    def merges(self) -> BPETokenizer:
+        """The model's own merges; or, where its tokens are characters, what its text would give."""
+        if isinstance(self.tokenizer, BPETokenizer):
+            return self.tokenizer
+        return BPETokenizer.train(self.texts[0], 256 + FIRST_MERGES)
+
+    def default_text(self) -> str:
+        """The beginning of a sentence that the model has never seen.
+
+        Raises:
+            DataError: the text that the model learned from is no longer there.
+        """
+        held_out = self.texts[1]
+        start = held_out.find("\n\n") + 2 if "\n\n" in held_out else 0
+        ids = self.tokenizer.encode(held_out[start : start + 20 * DEFAULT_TOKENS].lstrip())
+        text = self.tokenizer.decode(ids[: min(DEFAULT_TOKENS, self.model.config.context)])
+        words = text.rsplit(None, 1)
+        return words[0] if len(words) == 2 and len(words[0]) > len(text) / 2 else text
+
+    def text_token(self, id: int) -> str:
+        """A token as legible text."""
+        return self.tokenizer.token_text(id)
+
+
+class Subject:
+    """A sentence, put through a model with everything captured.
+
+    Args:
+        material: the run.
+        text: the sentence; of a long one, the beginning is taken and ``notice`` says so.
+        compare: two phrases that end in the same token.
+
+    Raises:
+        ValueError: the text is empty, or the tokenizer does not know a character of it.
+    """
+
+    def __init__(self, material: Material, text: str, compare: Sequence[str] | None = None) -> None:
+        self.material = material
+        self.model, self.tokenizer = material.model, material.tokenizer
+        self.config = material.model.config
+        self.given = text
+        ids = self.tokenizer.encode(text)
+        if not ids:
+            raise ValueError("there is no text to explain: give at least one character with --text")
+        self.n_given = len(ids)
+        self.ids = ids[: min(MOST_TOKENS, self.config.context)]
+        self.text = self.tokenizer.decode(self.ids)
+        self.logits, self.cache = run(self.model, self.ids)
+        self.compare = tuple(compare) if compare else None
+
+    @property
+    def notice(self) -> str:
+        """What the reader has to know about the text, or nothing."""
+        if self.n_given == len(self.ids):
+            return ""
+        reason = (
+            "as many as the model was trained to see at once"
+            if len(self.ids) == self.config.context
+            else "as many as fit on a page"
+        )
+        return f"Your text has {self.n_given:,} tokens. This page shows the first {len(self.ids)}, {reason}."
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """The tokens as legible text."""
+        return [self.tokenizer.token_text(id) for id in self.ids]
+
+
+def run(model: Transformer, ids: Sequence[int]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the logits (T, V) of one sequence, and every tensor on the way, without the batch dimension."""
+    with mg.no_grad(), mg.limit_threads(1):
+        logits, cache = model.run_with_cache(mg.tensor([list(ids)]))
+    return logits[0], {name: t if name == "positions" else t[0] for name, t in cache.items()}
+
+
+def same_weights(a: Transformer, b: Transformer) -> bool:
+    """Return whether two models are equal, bit for bit."""
+    one, other = a.state_dict(), b.state_dict()
+    return one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether JSON can hold a value as it is: no infinity, no NaN."""
+    return isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
+
+
+__all__ = ["DataError", "Material", "Snapshot", "Subject", "run"]
