@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import webbrowser
 from pathlib import Path
+from webbrowser import open_new_tab
 
 from tqdm import tqdm
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         write(arguments.json, json_text(data) + "\n")
     if arguments.open:
-        webbrowser.open(page.resolve().as_uri())
+        open_new_tab(page.resolve().as_uri())
 
 
 def write(path: Path, content: str) -> None:

@@ -1,4 +1,4 @@
-"""The explain page: what one trained model computes for one sentence, and how it came to, as a page and as data."""
+"""The explain page: what a trained model computes for a sentence, and how it came to, as page and data."""
 
 from transformer.explain.data import page_data
 from transformer.explain.material import Material, Subject

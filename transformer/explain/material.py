@@ -1,4 +1,4 @@
-"""What a page is made from: a run with its snapshots, its log and its text; and a reader's sentence put through it."""
+"""What a page is made from: a run with its snapshots, log and text; and a reader's sentence."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
-"""Tensors as JSON: their shape, and their numbers as base64, which keeps every bit at a third of the digits' size."""
+"""Tensors as JSON: their shape, and their numbers as base64, which keeps every bit."""
 
 from __future__ import annotations
 
 import base64
+import struct
 from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor
 
 CODES = {"float32": "<f4", "float16": "<f2", "int32": "<i4"}
+FORMATS = {"float32": "f", "float16": "e", "int32": "i"}
 
 
 def packed(tensor: Tensor, dtype: str = "float32") -> dict[str, Any]:
@@ -38,11 +40,7 @@ def unpacked(entry: dict[str, Any]) -> Tensor:
     >>> unpacked(packed(mg.tensor([[1.0, -2.0]]))).tolist()
     [[1.0, -2.0]]
     """
-    numbers = memoryview(base64.b64decode(entry["data"])).cast("B")
-    if entry["dtype"] == "float16":
-        values: list[Any] = memoryview(bytes(numbers)).cast("e").tolist()
-    elif entry["dtype"] == "int32":
-        return mg.tensor(memoryview(bytes(numbers)).cast("i").tolist(), dtype=mg.int32).reshape(*entry["shape"])
-    else:
-        values = memoryview(bytes(numbers)).cast("f").tolist()
-    return mg.tensor(values, dtype=mg.float32).reshape(*entry["shape"])
+    content = base64.b64decode(entry["data"])
+    dtype = entry["dtype"]
+    values = struct.unpack(f"<{len(content) // struct.calcsize(FORMATS[dtype])}{FORMATS[dtype]}", content)
+    return mg.tensor(list(values), dtype=mg.int32 if dtype == "int32" else mg.float32).reshape(*entry["shape"])

@@ -1,4 +1,4 @@
-"""One self-contained HTML file from a page's data: no request to anywhere, and nothing in it is executed but ours."""
+"""One self-contained HTML file from a page's data: no request to anywhere, no script but ours."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SCRIPTS = ("core", "scales", "parts", "grid", "charts", *CHAPTERS, "start")
 def page_html(data: dict[str, Any]) -> str:
     """Return the page for this data.
 
-    The data stands in a ``<script type="application/json">``, in which ``<`` is written as ``\\u003c``: no text of a
-    user can end it.  The script puts texts into the page by ``textContent`` alone, and the policy in the page's
+    The data stands in a ``<script type="application/json">``, in which ``<`` is written as ``\\u003c``: no text of
+    a user can end it.  The script puts texts into the page by ``textContent`` alone, and the policy in the page's
     head allows no other script than the one written here, and no request to anywhere.
     """
     code = script()
