@@ -14,7 +14,8 @@ from minigrad.nn import functional as F
 from transformer.config import Config
 from transformer.generation import generate_ids
 from transformer.model import Transformer
-from transformer.training import Recipe, Trainer, make_optimizer
+from transformer.recipe import Recipe, make_optimizer
+from transformer.training import Trainer
 
 
 def set_threads(threads: int) -> None:

@@ -250,6 +250,6 @@ def test_help_shows_types_and_defaults(capsys: pytest.CaptureFixture[str]) -> No
         main(["train", "--help"])
     assert stopped.value.code == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "--steps INT training steps (default: 3000)" in shown
+    assert "--steps INT training steps (default: from the preset)" in shown
     assert "--learning-rate FLOAT" in shown
     assert "--norm {post,pre}" in shown

@@ -30,7 +30,8 @@ from transformer import (
 from transformer.checkpoint import CheckpointError, find_checkpoint
 from transformer.evaluation import cross_entropy_of
 from transformer.generation import generate_ids, next_token_distribution
-from transformer.training import NonFiniteLoss, make_optimizer, training_steps
+from transformer.recipe import make_optimizer
+from transformer.training import NonFiniteLoss, training_steps
 
 VOCABULARY = 11
 
@@ -676,9 +677,10 @@ def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(steps, warmup):
     ("field", "value"),
     [
         *((name, value) for name in ("steps", "batch_size", "evaluate_every", "threads") for value in (0, -3)),
-        *((name, v) for name in ("learning_rate", "clip_norm") for v in (0.0, -1.0, math.inf, math.nan)),
+        *((name, v) for name in ("learning_rate", "epsilon") for v in (0.0, -1.0, math.inf, math.nan)),
         *((name, v) for name in ("beta1", "beta2", "label_smoothing") for v in (-0.1, 1.0, math.nan)),
-        *((name, v) for name in ("warmup_steps", "weight_decay") for v in (-1, math.inf, math.nan)),
+        *((name, v) for name in ("warmup_steps", "weight_decay", "clip_norm") for v in (-1, math.inf, math.nan)),
+        ("sequences_at_once", -1),
     ],
 )
 def test_a_recipe_names_what_is_out_of_range(field, value):

@@ -4,9 +4,10 @@ from transformer.checkpoint import load_checkpoint, save_checkpoint
 from transformer.config import Config
 from transformer.generation import generate
 from transformer.model import Transformer
+from transformer.recipe import Recipe
 from transformer.run import train
 from transformer.tokenizer import BPETokenizer, CharTokenizer
-from transformer.training import Recipe, Trainer
+from transformer.training import Trainer
 
 __all__ = [
     "BPETokenizer",

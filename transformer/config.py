@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+from transformer.presets import find_preset
+
 NORMS = ("post", "pre")
 POSITIONS = ("sinusoidal", "learned")
 ACTIVATIONS = ("relu", "gelu")
@@ -86,15 +88,16 @@ class Config:
         return self.d_model // self.n_heads
 
     @classmethod
-    def preset(cls, name: str, **overrides: Any) -> Self:
-        """Return a named size; ``overrides`` replace single fields, ``vocab_size`` is always needed.
+    def preset(cls, key: str | int, **overrides: Any) -> Self:
+        """Return the model of a preset, by name ("micro", "small", "paper"), or of a depth, by number.
+
+        ``overrides`` replace single fields; ``vocab_size`` is always needed.  How such a model is trained says
+        :meth:`transformer.Recipe.preset`.
 
         Raises:
             ValueError: there is no such preset.
         """
-        if name not in PRESETS:
-            raise ValueError(f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
-        return cls(**{**PRESETS[name], **overrides})
+        return cls(**{**find_preset(key).model, **overrides})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict, for a checkpoint."""
@@ -117,9 +120,3 @@ class Config:
 
 
 TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "micro": {"n_layers": 2, "n_heads": 2, "d_model": 32, "context": 16},
-    "small": {"n_layers": 4, "n_heads": 4, "d_model": 128, "context": 64},
-    "paper": {"n_layers": 6, "n_heads": 8, "d_model": 512, "d_ff": 2048, "context": 128, "dropout": 0.1},
-}

@@ -76,7 +76,7 @@ def cross_entropy_of(
     model: Transformer,
     ids: Tensor,
     n_scored: int,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     threads: int = 1,
     on_batch: Callable[[int], Any] | None = None,
 ) -> float:
@@ -86,7 +86,8 @@ def cross_entropy_of(
         model: in evaluation mode or not, it is evaluated without dropout.
         ids: the tokens (N,), of which the first N − n_scored are only read.
         n_scored: how many tokens to score, at most N − 1: the first has nothing before it.
-        batch_size: windows at a time.
+        batch_size: windows at a time (default: 32, or fewer where a vocabulary is so large that their logits
+            would take more than 32 MB).
         threads: batches that run side by side; the result is the same.
         on_batch: called with the number of tokens scored by each batch.
 
@@ -97,6 +98,8 @@ def cross_entropy_of(
         raise ValueError(f"cannot score {n_scored} tokens of {len(ids)}: at least 0, at most all but the first")
     context = min(model.config.context, len(ids) - 1)
     windows = windows_to_score(len(ids), n_scored, context)
+    if batch_size is None:
+        batch_size = min(32, max(1, 8_000_000 // (context * model.config.vocab_size)))
     batches = [windows[i : i + batch_size] for i in range(0, len(windows), batch_size)]
     was_training = model.training
     model.eval()

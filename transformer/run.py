@@ -16,8 +16,9 @@ from transformer.config import Config
 from transformer.evaluation import Score
 from transformer.generation import generate
 from transformer.model import Transformer
+from transformer.recipe import Recipe, make_optimizer
 from transformer.text import Text, make_tokenizer
-from transformer.training import Progress, Recipe, make_optimizer, training_steps
+from transformer.training import Progress, training_steps
 
 EVALUATED_TOKENS = 50_000  # of a long held-out text, what the looks during training are limited to
 

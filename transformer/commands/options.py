@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import difflib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_fields(
-    parser: argparse._ActionsContainer, kind: Any, names: Sequence[str], from_preset: Sequence[str] = ()
+    parser: argparse._ActionsContainer, kind: Any, names: Sequence[str], from_preset: Collection[str] = ()
 ) -> None:
     """Add an option for each of these fields of a dataclass, with its type, help and default."""
     types: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}

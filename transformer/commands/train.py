@@ -21,15 +21,18 @@ from transformer.commands.report import (
     printable,
 )
 from transformer.commands.runs import new_run, unused
-from transformer.config import PRESETS, Config
+from transformer.config import Config
 from transformer.data import default_corpus, read_text
 from transformer.evaluation import Score
+from transformer.footprint import check_memory
+from transformer.presets import PRESETS, of_depth
+from transformer.recipe import Recipe
 from transformer.run import Listener
 from transformer.text import Text, make_tokenizer
-from transformer.training import Progress, Recipe
+from transformer.training import Progress
 
 HELP = "Train a model on a text."
-FROM_PRESET = ("n_layers", "n_heads", "d_model", "d_ff", "context", "dropout")
+FROM_PRESET = {name for preset in (*PRESETS.values(), of_depth(1)) for name in (*preset.model, *preset.training)}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -45,24 +48,35 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocab-size", type=int, default=512, metavar="INT", help="tokens of a bpe tokenizer (default: 512)"
     )
-    parser.add_argument(
-        "--preset", choices=tuple(PRESETS), default="small", help="the model's size (default: small)"
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
+        "--preset",
+        choices=tuple(PRESETS),
+        default="small",
+        help="a model and how to train it: in seconds, in minutes, or the paper's (default: small)",
+    )
+    size.add_argument(
+        "--depth",
+        type=int,
+        metavar="INT",
+        help="instead of a preset: so many blocks, and all else in proportion; 4 is small",
     )
     model = parser.add_argument_group("model")
     shown = [f.name for f in dataclasses.fields(Config) if f.name not in ("vocab_size", "causal")]
     add_fields(model, Config, shown, FROM_PRESET)
     recipe = parser.add_argument_group("training")
-    add_fields(recipe, Recipe, [f.name for f in dataclasses.fields(Recipe)])
+    add_fields(recipe, Recipe, [f.name for f in dataclasses.fields(Recipe)], FROM_PRESET)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Train a model on a text and report its held-out loss beside the n-gram baselines."""
     fields = {name: value for name, value in chosen(arguments, Config).items() if name != "vocab_size"}
-    recipe = Recipe(**chosen(arguments, Recipe))
     files: list[Path] | None = arguments.text
-    kind, vocab_size, preset = arguments.tokenizer, arguments.vocab_size, arguments.preset
+    kind, vocab_size = arguments.tokenizer, arguments.vocab_size
+    preset = arguments.preset if arguments.depth is None else arguments.depth
     text = read_text(files) if files else default_corpus()
-    Config.preset(preset, vocab_size=vocab_size if vocab_size > 0 else 1, **fields)  # complain before the work
+    planned = Config.preset(preset, vocab_size=vocab_size if vocab_size > 0 else 1, **fields)
+    recipe = Recipe.preset(preset, planned.d_model, **chosen(arguments, Recipe))  # complain before the work
     tokenizer = make_tokenizer(text, kind, vocab_size)
     config = Config.preset(preset, vocab_size=tokenizer.vocab_size, **fields)
     parts = Text.encode(text, tokenizer, config.context)
@@ -76,8 +90,10 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"model      {describe_model(config)}")
     print(
         f"training   {recipe.steps:,} steps of {recipe.batch_size} x {config.context} tokens, "
-        f"AdamW at {recipe.learning_rate:g}, threads: {recipe.threads}, seed: {recipe.seed}"
+        f"{'AdamW' if recipe.weight_decay else 'Adam'} at {recipe.learning_rate:g}, "
+        f"threads: {recipe.threads}, seed: {recipe.seed}"
     )
+    print(f"memory     {check_memory(config, recipe)}")
     baselines = ngram_baselines(parts.train, parts.held_out, vocab_size=len(set(text)))
     best = min(baselines, key=lambda baseline: baseline.nats_per_symbol)
     print(

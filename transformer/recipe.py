@@ -1,0 +1,114 @@
+"""How a model is trained, in numbers: everything that decides a run apart from the model and the text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+from minigrad import nn, optim
+from transformer.config import Config, described
+from transformer.presets import find_preset
+
+SCHEDULES = ("cosine", "linear", "inverse_sqrt", "constant")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained.  The defaults suit the default model and text: minutes on two processors.
+
+    >>> Recipe.preset("paper").learning_rate  # (512 · 4000)^−½
+    0.0006987712429686843
+
+    Raises:
+        ValueError: a number is out of its range, or there is no such schedule.
+    """
+
+    steps: int = described(3000, "training steps")
+    batch_size: int = described(12, "sequences in a step, each as long as the context")
+    sequences_at_once: int = described(
+        0, "of a batch, that go through the model together, to save memory; 0: all of a thread's share"
+    )
+    learning_rate: float = described(2e-3, "AdamW's rate at its highest")
+    schedule: str = described(
+        "cosine",
+        "how the rate falls after the warm-up: along a cosine or a line to 0 at the last step, "
+        "as 1/sqrt(step) (the paper), or not at all",
+        SCHEDULES,
+    )
+    warmup_steps: int = described(300, "steps over which the rate rises")
+    weight_decay: float = described(0.1, "AdamW's pull of the matrices towards zero; 0 makes it Adam")
+    beta1: float = described(0.9, "AdamW's memory of gradients")
+    beta2: float = described(0.99, "AdamW's memory of squared gradients")
+    epsilon: float = described(1e-8, "what AdamW adds to the root of the mean squared gradient")
+    clip_norm: float = described(1.0, "gradients longer than this are scaled down to it; 0: never")
+    label_smoothing: float = described(0.0, "share of the target's probability spread over all tokens")
+    evaluate_every: int = described(500, "steps between looks at the held-out text, with a sample each")
+    seed: int = described(1, "of the weights, the batches and the samples: one seed, one result, to the bit")
+    threads: int = described(2, "parts of a batch that run side by side")
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "evaluate_every", "threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("learning_rate", "epsilon"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be a number above 0, not {getattr(self, name)}")
+        for name in ("beta1", "beta2", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+        for name in ("sequences_at_once", "warmup_steps", "weight_decay", "clip_norm"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, not {self.schedule!r}")
+
+    @classmethod
+    def preset(cls, key: str | int, d_model: int | None = None, **overrides: Any) -> Self:
+        """Return the recipe of a preset, by name, or of a depth; ``overrides`` replace single fields.
+
+        Args:
+            key: as of :meth:`Config.preset`.
+            d_model: the width of the model, if it is not the preset's: the paper's rate follows from it, as
+                (d_model · warmup_steps)^−½.
+
+        Raises:
+            ValueError: there is no such preset, or a number is out of its range.
+        """
+        fields = {**find_preset(key).training, **overrides}
+        recipe = cls(**fields)
+        if recipe.schedule == "inverse_sqrt" and "learning_rate" not in fields:
+            width = d_model or Config.preset(key, vocab_size=1).d_model
+            recipe = cls(**fields, learning_rate=(width * max(1, recipe.warmup_steps)) ** -0.5)
+        return recipe
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step (counted from 0), as a fraction of ``learning_rate``.
+
+        It rises in a line over ``warmup_steps`` and then falls as ``schedule`` says.  The paper's law (equation
+        3, its steps counted from 1),
+
+            lr = d_model^−½ · min(step^−½, step · warmup_steps^−1.5),
+
+        is "inverse_sqrt" with the learning rate (d_model · warmup_steps)^−½, where the two branches meet.
+        """
+        if self.schedule == "inverse_sqrt":
+            progress = (step + 1) / max(1, self.warmup_steps)
+            return min(1 / math.sqrt(progress), progress)
+        if step < self.warmup_steps:
+            return (step + 1) / (self.warmup_steps + 1)
+        progress = min(1.0, (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps))
+        if self.schedule == "cosine":
+            return 0.5 * (1 + math.cos(math.pi * progress))
+        return 1 - progress if self.schedule == "linear" else 1.0
+
+
+def make_optimizer(model: nn.Module, recipe: Recipe) -> optim.Optimizer:
+    """Return AdamW for a model: matrices decay, biases and gains do not.  Without any decay it is Adam."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    kind = optim.AdamW if recipe.weight_decay else optim.Adam
+    return kind(groups, lr=recipe.learning_rate, betas=(recipe.beta1, recipe.beta2), eps=recipe.epsilon)
