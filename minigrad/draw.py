@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -138,7 +138,7 @@ def draw(
     return Drawing(tensor, by_identity, most)
 
 
-def inputs_of(place: Parent) -> list[Any]:
+def inputs_of(place: Parent) -> Sequence[Any]:
     """Return the places that feed a place, looking through nodes that stand for one of several results."""
     if isinstance(place, TensorBase):
         return []

@@ -63,11 +63,7 @@ class FunctionCtx:
 
 def place(node: Node, output: int) -> Node:
     """Return the node that stands for one output of ``node``."""
-    if not isinstance(node.shape, list):
-        return node
-    picked = Node(node.op, node.plan, [node], [], [], [])
-    picked.output, picked.shape, picked.dtype = output, node.shape[output], node.dtype[output]
-    return picked
+    return node.pick(output) if isinstance(node.shape, list) else node
 
 
 class Function:
@@ -132,10 +128,10 @@ class Function:
             return tuple(outputs) if several else outputs[0]
 
         operation = FunctionOperation(cls, several)
-        plan = Plan(tuple(i for i, n in enumerate(needs) if n), (), (), (), (), False, ())
-        node = Node(operation, plan, [args[i]._node or args[i] for i in plan.arguments], [ctx], [], [])  # type: ignore[arg-type]
-        node.shape = [y.shape for y in outputs] if several else outputs[0].shape
-        node.dtype = [y.dtype for y in outputs] if several else outputs[0].dtype
+        plan = Plan(operation, tuple(i for i, n in enumerate(needs) if n), (), (), (), Node, tuple)  # type: ignore[arg-type]
+        parents = [args[i]._node or args[i] for i in plan.arguments]
+        shapes, dtypes = [y.shape for y in outputs], [y.dtype for y in outputs]
+        node = Node(plan, parents, [ctx], (), shapes if several else shapes[0], dtypes if several else dtypes[0])
         ctx._keep(outputs)
         wrapped = []
         for k, output in enumerate(outputs):

@@ -15,10 +15,10 @@ all of reverse-mode differentiation: no recursion, no second pass, no sorting be
 from __future__ import annotations
 
 import functools
-import heapq
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -210,57 +210,46 @@ class Node:
     """One recorded operation: where its gradients go and what its rules need to compute them.
 
     ``parents`` are the inputs that want a gradient.  ``saved`` are the values that the rules name, and no other:
-    an addition saves nothing.  ``counters`` and ``versions`` tell of each saved value how often it has been
-    written in place, now and when it was saved.
+    an addition saves nothing.  ``versions`` tells how often the memory of each had been written in place: for
+    every saved tensor the counter of its memory, followed by what it said then.
     """
 
-    __slots__ = (
-        "counters",
-        "dtype",
-        "hooks",
-        "number",
-        "op",
-        "output",
-        "parents",
-        "plan",
-        "saved",
-        "shape",
-        "trace",
-        "versions",
-    )
+    # Few and plain: a node is made for every recorded operation.  What is rare is a default of the class.
+    __slots__ = ("__dict__", "dtype", "number", "parents", "plan", "saved", "shape", "versions")
+
+    hooks: list[Callable[[Array], Array]] | None = None
+    output: int | None = None  # of an operation with several results, each has a small node that says which it is
+    trace: anomaly.Trace | None = None  # in anomaly mode only
 
     count: ClassVar[Iterable[int]] = itertools.count(1)
 
     def __init__(
         self,
-        op: Op[...],
         plan: Plan,
-        parents: list[Parent],
-        saved: list[Any] | None,
-        counters: list[list[int]],
-        versions: list[int],
+        parents: Sequence[Parent],
+        saved: Sequence[Any] | None,
+        versions: Sequence[Any],
+        shape: Any,
+        dtype: Any,
     ) -> None:
         self.number: int = next(Node.count)  # type: ignore[call-overload]
-        self.op = op
         self.plan = plan
         self.parents = parents
         self.saved = saved  # None once it was freed
-        self.counters = counters
         self.versions = versions
-        self.shape: Any = ()  # of the output; of an operation with several outputs a list, as the dtype
-        self.dtype: Any = None
-        self.hooks: list[Callable[[Array], Array]] | None = None
-        # Of an operation with several results, each has a small node of its own that says which one it is.
-        self.output: int | None = None
-        self.trace: anomaly.Trace | None = None  # in anomaly mode only
+        self.shape = shape  # of the output; of an operation with several outputs a list, as the dtype
+        self.dtype = dtype
 
-    def free(self) -> None:
-        """Let go of the saved values: a backward pass is done with them.
+    @property
+    def op(self) -> Any:
+        """The operation, an :class:`minigrad.op.Op` or one that a Function made."""
+        return self.plan.op
 
-        The parents stay, so that a second pass gets as far as here and can say what is wrong.
-        """
-        self.saved = None
-        self.counters = []
+    def pick(self, k: int) -> Node:
+        """Return a node for result ``k`` of an operation with several."""
+        picked = Node(self.plan, (self,), (), (), self.shape[k], self.dtype[k])
+        picked.output = k
+        return picked
 
     def name(self) -> str:
         """Return the operation's name as PyTorch spells it: "MulBackward0"; "CubeBackward" for a class Cube."""
@@ -301,21 +290,16 @@ class AccumulateGrad:
         return "<AccumulateGrad>"
 
 
-def check_versions(node: Node) -> None:
-    """Raise if a value that ``node`` saved was written in place since.
-
-    Raises:
-        RuntimeError: names the operation, the argument, its shape, both versions and the way out.
-    """
-    for k, counter in enumerate(node.counters):
-        if counter[0] != node.versions[k]:
-            version, name = node.versions[k], node.plan.names[k]
-            what = "result" if name == "out" else f"input '{name}'"
-            raise RuntimeError(
-                f"the gradient of {node.op.name} needs its {what}, but that tensor was modified in place after "
-                f"{node.op.name} used it (output shape {tuple(node.shape)}; it is at version {counter[0]}, "
-                f"version {version} is needed); modify a copy instead: x = x.clone()"
-            )
+def modified_since(node: Node, k: int) -> RuntimeError:
+    """Return the error of a saved value that was written in place since; ``k`` is its place in the versions."""
+    versions, op = node.versions, node.plan.op
+    name = node.plan.names[k // 2]
+    what = "result" if name == "out" else f"input '{name}'"
+    return RuntimeError(
+        f"the gradient of {op.name} needs its {what}, but that tensor was modified in place after {op.name} used "
+        f"it (output shape {tuple(node.shape)}; it is at version {versions[k][0]}, version {versions[k + 1]} is "
+        "needed); modify a copy instead: x = x.clone()"
+    )
 
 
 # --- the walk -------------------------------------------------------------------------------------
@@ -385,14 +369,15 @@ def backward_pass(
             gradient, fresh = sum_to(gradient, like.shape), False
         if gradient.dtype is not like.dtype and gradient.dtype != like.dtype:
             gradient, fresh = gradient.astype(like.dtype), False
-        if parent not in pending:
+        present = pending.get(parent)
+        if present is None:
             pending[parent] = gradient
             if fresh:
                 owned.add(parent)
             if type(parent) is Node:
-                heapq.heappush(heap, (-parent.number, parent))
+                heappush(heap, (-parent.number, parent))
         elif parent in owned and type(gradient) is np.ndarray:
-            np.add(pending[parent], gradient, out=pending[parent])
+            np.add(present, gradient, present)
         else:
             pending[parent] = pending[parent] + gradient
             # The sum of 0-d arrays is a NumPy scalar, which nothing can be added into.
@@ -403,8 +388,9 @@ def backward_pass(
 
     # Infinities are a legitimate result of a derivative (√x at 0): they are reported as values, not as warnings.
     with np.errstate(all="ignore"), set_grad_enabled(create_graph):
+        keep = retain_graph or create_graph
         while heap:
-            node = heapq.heappop(heap)[1]
+            node = heappop(heap)[1]
             cotangent = pending.pop(node)
             if useful is not None and node not in useful:
                 continue
@@ -412,7 +398,7 @@ def backward_pass(
                 owned.discard(node)  # a hook may return, or keep, whatever it likes
                 for hook in node.hooks:
                     cotangent = hook(cotangent)
-            if node in wanted:
+            if wanted and node in wanted:
                 results[node] = cotangent
             if node.output is not None:
                 _collect_output(node, cotangent, pending, heap)
@@ -422,21 +408,23 @@ def backward_pass(
                     f"this graph was already used by a backward pass, which freed what {node.op.name} had saved; "
                     "pass retain_graph=True to the first backward if you need a second one"
                 )
-            if node.counters:
-                check_versions(node)
+            versions = node.versions
+            for k in range(0, len(versions), 2):
+                if versions[k][0] != versions[k + 1]:
+                    raise modified_since(node, k)
             if node.trace is not None:
                 anomaly.check_saved(node)
-            pullback = node.op.pullback_as_tensors if create_graph else node.op.pullback
-            gradients = pullback(node, cotangent, useful)
+            op = node.plan.op
+            gradients = (op.pullback_as_tensors if create_graph else op.pullback)(node, cotangent, useful)
             if node.trace is not None:
                 anomaly.check_gradients(node, cotangent, gradients)
-            for parent, gradient in zip(node.parents, gradients, strict=True):
+            for parent, gradient in zip(node.parents, gradients):  # noqa: B905 (strict would cost as much again)
                 if gradient is not None and (useful is None or parent in useful):
                     # A rule's result is a new array unless it handed the cotangent on or made a view of something.
                     fresh = gradient is not cotangent and type(gradient) is np.ndarray and gradient.base is None
                     deliver(parent, gradient, fresh)
-            if not (retain_graph or create_graph):
-                node.free()
+            if not keep:  # a second pass gets as far as here, and can say what is wrong
+                node.saved, node.versions = None, ()
 
         for leaf in [parent for parent in pending if not isinstance(parent, Node)]:
             gradient = pending.pop(leaf)
@@ -474,5 +462,5 @@ def _collect_output(node: Node, cotangent: Array, pending: dict[Parent, Any], he
         pending[operation] = [
             np.zeros(shape, dtype) for shape, dtype in zip(operation.shape, operation.dtype, strict=True)
         ]
-        heapq.heappush(heap, (-operation.number, operation))
+        heappush(heap, (-operation.number, operation))
     pending[operation][node.output] = cotangent

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.graph import TensorBase, is_grad_enabled
+from minigrad.op import NEVER_WRITTEN
 from minigrad.rules.indexing import overwrite
 from minigrad.rules.shape import reshape
 
@@ -106,10 +107,12 @@ def keep_old_value(tensor: TensorBase, result: TensorBase) -> None:
     node = result._node
     if node is None or node.saved is None:
         return
+    saved, versions = list(node.saved), list(node.versions)
     for k, value in enumerate(node.saved):
         if value is tensor._data:
-            node.saved[k] = value.copy()
-            node.counters[k], node.versions[k] = [0, 0], 0
+            saved[k] = value.copy()
+            versions[2 * k : 2 * k + 2] = NEVER_WRITTEN, 0
+    node.saved, node.versions = saved, versions
 
 
 def assign(tensor: TensorBase, index: Any, value: Any) -> None:

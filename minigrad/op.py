@@ -65,13 +65,13 @@ numpy_functions: dict[Any, Callable[..., Any]] = {}
 class Plan(NamedTuple):
     """What to save, and which rules to run, when certain arguments want a gradient."""
 
+    op: Any  # the operation that the plan belongs to
     arguments: tuple[int, ...]  # the positions of those arguments
     values: tuple[int, ...]  # the positions of the values to save; the output's is one after the last argument's
     names: tuple[str, ...]  # what those values are called
-    shapes: tuple[int, ...]  # the positions of those of which the shape is enough
     rules: tuple[tuple[Rule, tuple[int | slice, ...]], ...]  # and where a rule's values are among the saved ones
-    saves_out: bool
-    results: tuple[int, ...]  # of a joint rule: which of its results belong to `arguments`
+    record: Callable[..., Node]  # (inputs, values, version, shape, dtype) → the node of a call
+    pull: Callable[[Array, Sequence[Any]], Sequence[Any]]  # (g, saved) → the gradients of all `arguments`
 
 
 class Op(Generic[P]):
@@ -117,7 +117,7 @@ class Op(Generic[P]):
         self.promote = promote
         self.view = view
         self.internal = internal
-        self.plans: dict[tuple[int, ...], Plan] = {}
+        self.plans: dict[tuple[int, int], Plan] = {}
 
         parameters = inspect.signature(forward).parameters.values()
         self.parameters = tuple(parameter.name for parameter in parameters)
@@ -125,6 +125,7 @@ class Op(Generic[P]):
         # cat and einsum take any number of tensors: def forward(*tensors, option=...).
         self.variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
         self.arity = -1 if self.variadic else len(self.parameters)
+        self.takes_pairs = promote == "common" and self.arity == 2 and len(self.differentiable) == 2
         self.returns_saved = joint is not None and "saved" in rule_names(joint)
         operands = self.differentiable or [name for name in self.parameters if name not in self.defaults]
         self.operands = () if self.variadic else tuple(self.parameters.index(name) for name in operands)
@@ -146,12 +147,18 @@ class Op(Generic[P]):
     # --- forward: compute, and record -------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+        if self.takes_pairs and not kwargs and len(args) == 2:
+            x, y = args
+            if type(x) is type(y) is TensorBase.result_class and not (x._version[1] or y._version[1]):
+                a, b = x._data, y._data
+                if a.dtype is b.dtype and a.dtype.kind == "f":
+                    return self.of_pair(x, y, a, b)  # type: ignore[no-any-return]
         inputs: Any = args if not kwargs and len(args) == self.arity else self.bind(args, kwargs)
         values = list(inputs)
         first: Any = None
         dtype: Any = None
         plain = True  # all operands are tensors of one dtype, or Python scalars
-        wanted: list[int] = []
+        wanted = 0  # bit i is set if argument i wants a gradient
         for position, argument in enumerate(inputs):
             if isinstance(argument, TensorBase):
                 if argument._version[1]:
@@ -162,7 +169,7 @@ class Op(Generic[P]):
                 elif data.dtype is not dtype:
                     plain = False
                 if argument._requires_grad:
-                    wanted.append(position)
+                    wanted |= 1 << position
             elif type(argument) not in PLAIN_TYPES:
                 plain = False
         if first is None and not self.internal:
@@ -179,49 +186,44 @@ class Op(Generic[P]):
             out, saved = out
         if first is None:
             return out  # type: ignore[no-any-return]
-
-        node: Node | None = None
-        if wanted and _recording.get():
-            plan = self.plans.get((len(inputs), *wanted)) or self.make_plan(len(inputs), wanted)
-            if plan.arguments:
-                values += (out, saved)
-                node = self.record(plan, inputs, values)
-        if (check := detecting.get()) is not None:
-            trace(node, self.name, values[: len(inputs)], out if type(out) is tuple else [out], check)
         if type(out) is tuple:
-            return self.several_results(inputs, out, node)  # type: ignore[no-any-return]
+            return self.several_results(inputs, values, out, saved, wanted, first)  # type: ignore[no-any-return]
         if type(out) is not np.ndarray:
             out = np.asarray(out)  # NumPy makes scalars of 0-d results
 
         version = None
         if self.view and shares_memory(out, first._data):
             version = first._version
-        result = first.result_class(out, node, node is not None, version)
+        result = first.result_class(out, None, False, version)
         if version is not None:
             result._view = View(first, self, inputs[1:], None)
-        if node is not None:
-            node.shape = out.shape
-            node.dtype = out.dtype
-            if node.plan.saves_out:
-                node.counters.append(result._version)
-                node.versions.append(result._version[0])
+        if wanted and _recording.get():
+            plan = self.plans.get((len(inputs), wanted)) or self.make_plan(len(inputs), wanted)
+            if plan.arguments:
+                values += (out, saved)
+                result._node = plan.record(plan, inputs, values, result._version, out.shape, out.dtype)
+                result._requires_grad = True
+        if (check := detecting.get()) is not None:
+            trace(result._node, self.name, values[: len(inputs)], [out], check)
         return result  # type: ignore[no-any-return]
 
-    def record(self, plan: Plan, inputs: Sequence[Any], values: Sequence[Any]) -> Node:
-        """Make the node of a call: the parents that want a gradient, and the values that their rules name."""
-        # Plain loops: this runs for every recorded operation, and a comprehension costs a call.
-        parents, saved, counters, versions = [], [], [], []
-        for i in plan.arguments:
-            parents.append(inputs[i]._node or inputs[i])
-        for i in plan.values:
-            saved.append(values[i])
-            if i < len(inputs):
-                counter = inputs[i]._version if isinstance(inputs[i], TensorBase) else NEVER_WRITTEN
-                counters.append(counter)
-                versions.append(counter[0])
-        for i in plan.shapes:
-            saved.append(values[i].shape)
-        return Node(self, plan, parents, saved, counters, versions)
+    def of_pair(self, x: Any, y: Any, a: Array, b: Array) -> Any:
+        """The same for two tensors of one floating dtype, written out: the commonest call by far."""
+        try:
+            out = self.forward(a, b)
+        except ValueError as error:
+            raise self.explain(error, (a, b)) from None
+        if type(out) is not np.ndarray:
+            out = np.asarray(out)
+        result = TensorBase.result_class(out)
+        wanted = x._requires_grad + 2 * y._requires_grad
+        if wanted and _recording.get():
+            plan = self.plans.get((2, wanted)) or self.make_plan(2, wanted)
+            result._node = plan.record(plan, (x, y), (a, b, out), result._version, out.shape, out.dtype)
+            result._requires_grad = True
+        if (check := detecting.get()) is not None:
+            trace(result._node, self.name, (a, b), [out], check)
+        return result
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return all arguments in order: positional, by keyword (also PyTorch's and NumPy's), or by default.
@@ -301,27 +303,32 @@ class Op(Generic[P]):
         n = len(values) - len(options)
         return self.forward(*values[:n], **dict(zip(options, values[n:], strict=True)))
 
-    def several_results(self, inputs: Sequence[Any], arrays: Sequence[Any], node: Node | None) -> Any:
+    def several_results(
+        self, inputs: Sequence[Any], values: list[Any], arrays: Sequence[Any], saved: Any, wanted: int, first: Any
+    ) -> Any:
         """Wrap the outputs of an operation with several, each with a node that says which one it is."""
-        first = next(x for x in inputs if isinstance(x, TensorBase))
         version = first._version if self.view else None
-        if node is not None:
-            node.shape = [array.shape for array in arrays]
-            node.dtype = [array.dtype for array in arrays]
+        node: Node | None = None
+        if wanted and _recording.get():
+            plan = self.plans.get((len(inputs), wanted)) or self.make_plan(len(inputs), wanted)
+            if plan.arguments:
+                values += (arrays, saved)
+                shapes, kinds = [a.shape for a in arrays], [a.dtype for a in arrays]
+                node = plan.record(plan, inputs, values, NEVER_WRITTEN, shapes, kinds)
+        if (check := detecting.get()) is not None:
+            trace(node, self.name, values[: len(inputs)], arrays, check)
         results = []
         for k, array in enumerate(arrays):
-            picked = None
-            if node is not None:
-                picked = Node(self, node.plan, [node], [], [], [])
-                picked.output, picked.shape, picked.dtype = k, array.shape, array.dtype
+            picked = None if node is None else node.pick(k)
             result = first.result_class(array, picked, node is not None, version)
             if self.view:
                 result._view = View(first, self, inputs[1:], k)
             results.append(result)
         return tuple(results)
 
-    def make_plan(self, n: int, wanted: Sequence[int]) -> Plan:
+    def make_plan(self, n: int, mask: int) -> Plan:
         """Work out, once for each set of arguments that want a gradient, what to save and what to run."""
+        wanted = [i for i in range(n) if mask >> i & 1]
         n_operands = n - len(self.parameters) + 1 if self.variadic else 0
         positions: dict[str, int | range] = {"out": n, "saved": n + 1}
         if self.variadic:
@@ -366,16 +373,17 @@ class Op(Generic[P]):
             k = len(kept) + shaped.index(start) if shape else kept.index(start)
             return slice(k, k + len(at)) if isinstance(at, range) else k
 
+        calls = tuple((self.bind_wanted(rule, arguments), tuple(map(where, rule_names(rule)))) for rule in rules)
         plan = Plan(
+            self,
             arguments,
             tuple(values),
             tuple(values.values()),
-            tuple(shapes),
-            tuple((self.bind_wanted(rule, arguments), tuple(map(where, rule_names(rule)))) for rule in rules),
-            n in values,
-            results,
+            calls,
+            write_out_recording(n, arguments, tuple(values), tuple(shapes)),
+            write_out_rules(calls, results if self.joint is not None else None),
         )
-        self.plans[(n, *wanted)] = plan
+        self.plans[(n, mask)] = plan
         return plan
 
     def bind_wanted(self, rule: Rule, arguments: Sequence[int]) -> Rule:
@@ -396,19 +404,12 @@ class Op(Generic[P]):
         if values is None:
             values = node.saved
         assert values is not None
-        if self.joint is not None:
-            ((rule, where),) = node.plan.rules
-            gradients = rule(g, *[values[i] for i in where])
-            return [gradients[i] for i in node.plan.results]
-        gradients = []
-        for parent, (rule, where) in zip(node.parents, node.plan.rules, strict=True):
-            if useful is not None and parent not in useful:
-                gradients.append(None)
-            elif len(where) == 1:
-                gradients.append(rule(g, values[where[0]]))
-            else:
-                gradients.append(rule(g, *[values[i] for i in where]))
-        return gradients
+        if self.joint is not None or useful is None:
+            return node.plan.pull(g, values)
+        return [
+            rule(g, *[values[i] for i in where]) if parent in useful else None
+            for parent, (rule, where) in zip(node.parents, node.plan.rules, strict=True)
+        ]
 
     def pullback_as_tensors(self, node: Node, g: Array, useful: Collection[Parent] | None) -> Sequence[Any]:
         """The same as :meth:`pullback`, recorded: saved arrays become Tensors at their old place in the graph."""
@@ -517,6 +518,52 @@ def kernel(
         )
 
     return declare
+
+
+# A plan is carried out for every recorded operation and every step back.  Loops over its short tuples would cost
+# more than the arithmetic on a small array; so each is written out as one expression when the plan is made.
+
+
+def write_out_recording(
+    n: int, arguments: Sequence[int], values: Sequence[int], shapes: Sequence[int]
+) -> Callable[..., Node]:
+    """Return the function (plan, inputs, values, version, shape, dtype) → node of a plan.
+
+    ``inputs`` are the n arguments of the call, ``values`` their arrays, then the output, then what the forward
+    function saved of its own; ``version`` is the output's.
+    """
+    parents = [f"inputs[{i}]._node or inputs[{i}]" for i in arguments]
+    saved = [f"values[{i}]" for i in values] + [f"values[{i}].shape" for i in shapes]
+    versions = []
+    for i in values:
+        if i <= n:  # of what the forward function saved of its own nobody else knows
+            counter = (
+                f"inputs[{i}]._version" if i in arguments else f"getattr(inputs[{i}], '_version', NEVER_WRITTEN)"
+            )
+            counter = "version" if i == n else counter
+            versions.append(f"{counter}, {counter}[0]")
+    parts = [f"({', '.join(part)},)" if part else "()" for part in (parents, saved, versions)]
+    made: Callable[..., Node] = eval(
+        f"lambda plan, inputs, values, version, shape, dtype: Node(plan, {', '.join(parts)}, shape, dtype)"
+    )
+    return made
+
+
+def write_out_rules(
+    calls: Sequence[tuple[Rule, Sequence[int | slice]]], results: Sequence[int] | None
+) -> Callable[[Array, Sequence[Any]], Sequence[Any]]:
+    """Return the function (g, saved) → gradients of a plan; of a joint rule's gradients those in ``results``."""
+    written = []
+    for k, (_, where) in enumerate(calls):
+        given = [f"saved[{i.start}:{i.stop}]" if isinstance(i, slice) else f"saved[{i}]" for i in where]
+        written.append(f"rules[{k}]({', '.join(['g', *given])})")
+    rules = [rule for rule, _ in calls]
+    if results is None:
+        body = f"({', '.join(written)},)" if written else "()"
+    else:
+        body = f"[gradients[i] for gradients in [{written[0]}] for i in {results!r}]" if written else "()"
+    made: Callable[..., Sequence[Any]] = eval(f"lambda g, saved: {body}", {"rules": rules})
+    return made
 
 
 def rule_names(rule: Rule) -> tuple[str, ...]:
