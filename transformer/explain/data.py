@@ -6,9 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import minigrad as mg
+from transformer.explain.attention import heads, projections, scores
+from transformer.explain.blocks import blocks
+from transformer.explain.context import context
+from transformer.explain.embedding import embedding
 from transformer.explain.material import Subject
+from transformer.explain.output import output
 from transformer.explain.packing import packed
+from transformer.explain.positions import positions
 from transformer.explain.prediction import prediction
+from transformer.explain.tokens import tokens
 from transformer.explain.training import training
 
 FORMAT = "transformer explain"
@@ -16,6 +23,15 @@ VERSION = 1
 
 CHAPTERS: dict[str, Callable[[Subject], dict[str, Any]]] = {
     "prediction": prediction,
+    "tokens": tokens,
+    "embedding": embedding,
+    "context": context,
+    "projections": projections,
+    "scores": scores,
+    "heads": heads,
+    "positions": positions,
+    "blocks": blocks,
+    "output": output,
     "training": training,
 }
 """What each chapter of the page adds, in the order of the page."""

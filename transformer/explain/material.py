@@ -48,6 +48,7 @@ class Material:
         self.model = self.checkpoint.model
         self.tokenizer: Tokenizer = self.checkpoint.tokenizer
         self.directory = path if path.is_dir() else path.parent
+        self.computed: dict[str, Any] = {}  # by chapters: what does not depend on the sentence, once
 
     @cached_property
     def snapshots(self) -> list[Snapshot]:
@@ -121,10 +122,6 @@ class Material:
         words = text.rsplit(None, 1)
         return words[0] if len(words) == 2 and len(words[0]) > len(text) / 2 else text
 
-    def text_token(self, id: int) -> str:
-        """A token as legible text."""
-        return self.tokenizer.token_text(id)
-
 
 class Subject:
     """A sentence, put through a model with everything captured.
@@ -151,6 +148,18 @@ class Subject:
         self.text = self.tokenizer.decode(self.ids)
         self.logits, self.cache = run(self.model, self.ids)
         self.compare = tuple(compare) if compare else None
+
+    @cached_property
+    def snapshot_runs(self) -> list[tuple[Tensor, dict[str, Tensor]]]:
+        """The logits (T, V) and all tensors of the sentence at each snapshot."""
+        return [run(snapshot.model, self.ids) for snapshot in self.material.snapshots]
+
+    def block_input(self, layer: int) -> Tensor:
+        """The vectors (T, d) that enter a block."""
+        if layer == 0:
+            return self.cache["embed"] * math.sqrt(self.config.d_model) + self.cache["positions"]
+        last = "residual_ffn" if self.config.norm == "pre" else "norm_ffn"
+        return self.cache[f"blocks.{layer - 1}.{last}"]
 
     @property
     def notice(self) -> str:
