@@ -9,6 +9,11 @@ function ticks(low, high, count = 5) {
   return found;
 }
 
+// A tick's number without trailing zeros.
+function tickText(x) {
+  return Math.abs(x) >= 1000 ? integer(x) : String(Number(x.toPrecision(6))).replace("-", "−");
+}
+
 // chart(root, {label, xLabel, yLabel, series: [{name, tone, points: [[x, y], …], dashed, dots}], levels: [{name, y}],
 //              verticals: [{name, x}], xLow, xHigh, yLow, yHigh, height, describe(series, i), pick(series, i)})
 // Returns update(changes).  Arrow keys walk along the points of the first series.
@@ -29,18 +34,18 @@ function chart(root, options) {
     };
     const [xLow, xHigh] = range(current.xLow, current.xHigh, points.map((p) => p[0]));
     const [yLow, yHigh] = range(current.yLow, current.yHigh, [...points.map((p) => p[1]), ...levels.map((level) => level.y)]);
-    const left = 46, right = levels.length ? 86 : 12, top = 10, bottom = 40;
+    const left = current.yLabel ? 58 : 46, right = levels.length ? 86 : 12, top = 10, bottom = 40;
     const x = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);
     const y = (value) => height - bottom - ((value - yLow) / (yHigh - yLow)) * (height - top - bottom);
     const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": current.label, tabindex: 0 });
     if (!square) {
       for (const tick of ticks(yLow, yHigh)) {
         drawing.append(svg("line", { class: "chart-grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
-          svg("text", { class: "chart-tick", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, number(tick, 3)));
+          svg("text", { class: "chart-tick", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, tickText(tick)));
       }
       for (const tick of current.xTicks || ticks(xLow, xHigh, width < 480 ? 4 : 7)) {
         drawing.append(svg("text", { class: "chart-tick", x: x(tick), y: height - bottom + 16, "text-anchor": "middle" },
-          current.xFormat ? current.xFormat(tick) : Math.abs(tick) >= 1000 ? integer(tick) : number(tick, 3)));
+          current.xFormat ? current.xFormat(tick) : tickText(tick)));
       }
       drawing.append(svg("line", { class: "chart-axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }));
     }
@@ -61,16 +66,16 @@ function chart(root, options) {
     }
     series.forEach((line, s) => {
       const visible = line.points.filter((p) => Number.isFinite(p[1]));
-      if (!line.dots) {
+      if (!line.dots && !line.names) {
         const path = visible.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(2)} ${y(p[1]).toFixed(2)}`).join("");
         drawing.append(svg("path", { class: `chart-line ${line.dashed ? "dashed" : ""}`, d: path, style: `stroke: var(--${line.tone || "ink"})` }));
       }
-      if (line.dots || line.marks) {
+      if (line.dots || line.marks || line.names) {
         line.points.forEach((p, i) => {
           if (!Number.isFinite(p[1])) return;
           const name = line.labels && line.labels[i];
-          drawing.append(svg("circle", { class: "chart-dot", cx: x(p[0]), cy: y(p[1]), r: line.radius || 3, style: `fill: var(--${line.tone || "ink"})` }));
-          if (name) drawing.append(svg("text", { class: `chart-name ${line.strong && line.strong(i) ? "strong" : ""}`, x: x(p[0]), y: y(p[1]) - 5, "text-anchor": "middle" }, name));
+          if (!line.names) drawing.append(svg("circle", { class: "chart-dot", cx: x(p[0]), cy: y(p[1]), r: line.radius || 3, style: `fill: var(--${line.tone || "ink"})` }));
+          if (name) drawing.append(svg("text", { class: `chart-name ${line.className ? line.className(i) : ""}`, x: x(p[0]), y: y(p[1]) + (line.names ? 4 : -5), "text-anchor": "middle" }, name));
         });
       }
       if (place && place[0] === s && line.points[place[1]]) {
@@ -82,7 +87,7 @@ function chart(root, options) {
       const frame = drawing.getBoundingClientRect(), px = event.clientX - frame.left, py = event.clientY - frame.top;
       let best = null, least = Infinity;
       series.forEach((line, s) => line.points.forEach((p, i) => {
-        const far = Math.hypot(x(p[0]) - px, (current.square || line.dots ? 1 : 0.35) * (y(p[1]) - py));
+        const far = Math.hypot(x(p[0]) - px, (current.square || line.dots ? 1 : 0.15) * (y(p[1]) - py));
         if (far < least) [least, best] = [far, [s, i]];
       }));
       return best;
@@ -118,8 +123,11 @@ function chart(root, options) {
     }
   }).observe(box);
   return (changes = {}) => {
-    current = { ...current, ...changes };
+    const { at, ...others } = changes;
+    current = { ...current, ...others };
+    if (at) place = at;
     draw();
+    if (place && current.describe) current.describe(...place);
   };
 }
 
@@ -127,4 +135,65 @@ function chart(root, options) {
 function key(root, entries) {
   root.append(el("div", { class: "key" }, entries.map(({ name, tone, dashed }) =>
     el("span", {}, el("span", { class: dashed ? "key-line dashed" : "key-line", style: { color: `var(--${tone})` } }), name))));
+}
+
+// Upright bars above each token: rows of [{label, values, tone, signed, most, format}], one column for each token.
+// Returns update({rows, labels, chosen, at}).
+function columns(root, { label, describe = null, pick = null, rowHeight = 64 }) {
+  const box = el("div", { class: "chart" });
+  root.append(box);
+  let current = null, cursor = null;
+
+  function draw() {
+    if (!current || !box.clientWidth) return;
+    const { rows, labels, chosen } = current, n = labels.length;
+    const left = 64, width = box.clientWidth, step = Math.min(34, (width - left) / n), gap = 14, bottom = 24;
+    const height = rows.length * (rowHeight + gap) + bottom;
+    const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "application", "aria-label": `${label}. Move with the arrow keys.`, tabindex: 0 });
+    if (cursor !== null) drawing.append(svg("rect", { class: "column-cursor", x: left + cursor * step, y: 0, width: step, height: height - 2 }));
+    rows.forEach((row, r) => {
+      const top = r * (rowHeight + gap) + 8, most = row.most || largestSize(row.values) || 1;
+      const low = row.signed ? Math.min(0, ...row.values.filter(Number.isFinite)) : 0, high = row.signed ? Math.max(0, ...row.values.filter(Number.isFinite)) : most;
+      const y = (value) => top + rowHeight - ((value - low) / (high - low || 1)) * rowHeight;
+      drawing.append(svg("text", { class: "chart-label", x: 0, y: top + rowHeight / 2 + 4 }, row.label),
+        svg("line", { class: "chart-axis", x1: left, x2: left + step * n, y1: y(0), y2: y(0) }));
+      row.values.forEach((value, i) => {
+        if (!Number.isFinite(value)) {
+          drawing.append(svg("text", { class: "chart-tick", x: left + (i + 0.5) * step, y: y(0) - 3, "text-anchor": "middle" }, step > 15 ? "−∞" : "·"));
+          return;
+        }
+        const tone = row.signed ? (value < 0 ? "negative-far" : "positive-far") : row.tone || "ink";
+        drawing.append(svg("rect", { x: left + i * step + step * 0.12, width: step * 0.76, y: Math.min(y(value), y(0)), height: Math.max(0.75, Math.abs(y(value) - y(0))), style: `fill: var(--${tone})` }));
+      });
+    });
+    labels.forEach((text, i) => drawing.append(svg("text", { class: `chart-name ${chosen === i ? "strong" : ""}`, x: left + (i + 0.5) * step, y: height - 6, "text-anchor": "middle",
+      textLength: text.length * 7 > step + 4 ? step : null, lengthAdjust: text.length * 7 > step + 4 ? "spacingAndGlyphs" : null }, text)));
+    const go = (i, picked) => {
+      if (i === cursor && !picked) return;
+      cursor = Math.max(0, Math.min(n - 1, i));
+      const focused = document.activeElement === box.firstChild;
+      draw();
+      if (focused) box.firstChild.focus({ preventScroll: true });
+      if (describe) describe(cursor);
+      if (picked && pick) pick(cursor);
+    };
+    const at = (event) => Math.floor((event.clientX - drawing.getBoundingClientRect().left - left) / step);
+    drawing.addEventListener("pointermove", (event) => { const i = at(event); if (i >= 0 && i < n) go(i); });
+    drawing.addEventListener("pointerdown", (event) => { const i = at(event); if (i >= 0 && i < n) go(i, true); });
+    drawing.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (event.key !== "Enter" && !by) return;
+      event.preventDefault();
+      go((cursor ?? 0) + (by || 0), event.key === "Enter");
+    });
+    box.replaceChildren(drawing);
+  }
+  let seen = 0;
+  new ResizeObserver(() => { if (box.clientWidth !== seen) { seen = box.clientWidth; draw(); } }).observe(box);
+  return (changes) => {
+    current = { ...current, ...changes };
+    if (changes.at !== undefined) cursor = changes.at;
+    draw();
+    if (cursor !== null && describe) describe(cursor);
+  };
 }

@@ -26,14 +26,15 @@ function grid(root, options) {
     const upright = current.columnLabels && wide(current.columnLabels) <= width - 2;
     const shown = current.columnLabels && width >= 8;
     const labelHeight = !shown ? 0 : upright ? 18 : Math.min(wide(current.columnLabels) + 8, 110);
-    return { small, labelWidth, labelHeight, width, height, upright, shown,
-             totalWidth: labelWidth + width * columns + 1, totalHeight: labelHeight + height * rows + 1 };
+    const rowGap = current.rowGap || 0;
+    return { small, labelWidth, labelHeight, width, height, rowGap, upright, shown,
+             totalWidth: labelWidth + width * columns + 1, totalHeight: labelHeight + (height + rowGap) * rows - rowGap + 1 };
   }
 
   function draw() {
     if (!box.clientWidth) return;
     layout = measure();
-    const { labelWidth, labelHeight, width, height, upright, shown, totalWidth, totalHeight } = layout;
+    const { labelWidth, labelHeight, width, height, rowGap, upright, shown, totalWidth, totalHeight } = layout;
     const ratio = window.devicePixelRatio || 1;
     canvas.width = Math.ceil(totalWidth * ratio);
     canvas.height = Math.ceil(totalHeight * ratio);
@@ -43,24 +44,26 @@ function grid(root, options) {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, totalWidth, totalHeight);
     const left = (c) => labelWidth + Math.round(c * width * ratio) / ratio;
-    const top = (r) => labelHeight + Math.round(r * height * ratio) / ratio;
+    const top = (r) => labelHeight + Math.round(r * (height + rowGap) * ratio) / ratio;
     const gap = width >= 7 && height >= 7 ? 1 : 0;
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < columns; c++) {
         const hidden = current.hidden && current.hidden(r, c);
         context.fillStyle = hidden ? rgb(palette.paper) : current.color(r, c);
-        context.fillRect(left(c), top(r), left(c + 1) - left(c) - gap, top(r + 1) - top(r) - gap);
+        context.fillRect(left(c), top(r), left(c + 1) - left(c) - gap, (rowGap ? height : top(r + 1) - top(r)) - gap);
       }
     }
     if (current.hidden) hatch(context, left, top);
     context.strokeStyle = rgb(palette.line);
     context.lineWidth = 1;
-    context.strokeRect(labelWidth + 0.5, labelHeight + 0.5, left(columns) - labelWidth - 1, top(rows) - labelHeight - 1);
+    for (const [from, to] of rowGap ? Array.from({ length: rows }, (_, r) => [top(r), top(r) + height]) : [[labelHeight, top(rows)]]) {
+      context.strokeRect(labelWidth + 0.5, from + 0.5, left(columns) - labelWidth - 1, to - from - 1);
+    }
     context.font = layout.small;
     context.textBaseline = "middle";
     const chosen = current.chosen || {};
     (current.rowLabels || []).forEach((text, r) => {
-      if (height < 9 && r % Math.ceil(9 / height) !== 0) return;
+      if (height < 10 && r % Math.ceil(11 / height) !== 0) return;
       context.fillStyle = labelColor(current.rowTones && current.rowTones[r], chosen.row === r);
       context.textAlign = "right";
       context.fillText(text, labelWidth - 5, top(r) + height / 2, labelWidth - 6);
@@ -109,11 +112,12 @@ function grid(root, options) {
   }
 
   function outline(context, left, top) {
+    const { rowGap } = layout;
     const { row, column } = current.chosen || {};
     const frame = (r0, r1, c0, c1, color, thickness) => {
       context.strokeStyle = color;
       context.lineWidth = thickness;
-      context.strokeRect(left(c0) - 0.5, top(r0) - 0.5, left(c1) - left(c0), top(r1) - top(r0));
+      context.strokeRect(left(c0) - 0.5, top(r0) - 0.5, left(c1) - left(c0), top(r1) - rowGap - top(r0));
     };
     if (row !== undefined && row >= 0) frame(row, row + 1, 0, columns, rgb(palette.accent), 1.5);
     if (column !== undefined && column >= 0) frame(0, rows, column, column + 1, rgb(palette.accent), 1.5);
@@ -130,7 +134,7 @@ function grid(root, options) {
   function cellAt(event) {
     const frame = canvas.getBoundingClientRect();
     const column = Math.floor((event.clientX - frame.left - layout.labelWidth) / layout.width);
-    const row = Math.floor((event.clientY - frame.top - layout.labelHeight) / layout.height);
+    const row = Math.floor((event.clientY - frame.top - layout.labelHeight) / (layout.height + layout.rowGap));
     return row >= 0 && row < rows && column >= 0 && column < columns ? [row, column] : null;
   }
 
@@ -172,7 +176,7 @@ function grid(root, options) {
 // line brings its own.
 function strips(root, { label, width, lines, cellHeight = 18, describe = null, pick = null, scale = null }) {
   const view = grid(root, {
-    label, rows: lines, columns: width, cellHeight, largestCell: 22, describe, pick, class: "strips",
+    label, rows: lines, columns: width, cellHeight, rowGap: 5, largestCell: 22, describe, pick, class: "strips",
     rowLabels: Array.from({ length: lines }, () => ""), color: () => "transparent",
   });
   return {

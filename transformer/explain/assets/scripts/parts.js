@@ -9,7 +9,7 @@ function el(tag, attributes = {}, ...children) {
     else if (name === "style") for (const [key, part] of Object.entries(value)) node.style.setProperty(key, part);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 
