@@ -17,6 +17,7 @@ from minigrad import optim as optim
 from minigrad.creation import *
 from minigrad.devices import device as device
 from minigrad.draw import draw as draw
+from minigrad.draw import explain_backward as explain_backward
 from minigrad.dtypes import *
 from minigrad.functional import *
 from minigrad.graph import *

@@ -10,17 +10,16 @@ from __future__ import annotations
 import traceback
 import zlib
 from collections.abc import Iterable, Sequence
-from contextvars import ContextVar, Token
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from minigrad.observers import observing
+
 if TYPE_CHECKING:
     from minigrad.graph import Node
-
-detecting: ContextVar[bool | None] = ContextVar("minigrad_detecting", default=None)
-"""None: off.  True: look at every value.  False: remember source lines only."""
+    from minigrad.op import Op
 
 PACKAGE = str(Path(__file__).parent)
 TRAP = (
@@ -29,7 +28,7 @@ TRAP = (
 )
 
 
-class detect_anomaly:
+class detect_anomaly(observing):
     """Raise at the first NaN or infinity, forward or backward, naming the operation and the source line.
 
     >>> import minigrad as mg
@@ -48,14 +47,27 @@ class detect_anomaly:
     """
 
     def __init__(self, check_nan: bool = True) -> None:
+        super().__init__("anomaly", self.trace)
         self.check_nan = check_nan
-        self.tokens: list[Token[bool | None]] = []
 
-    def __enter__(self) -> None:
-        self.tokens.append(detecting.set(self.check_nan))
+    def trace(self, node: Node | None, op: Op[...], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Look at the outputs of an operation, and have its node remember where it was called.
 
-    def __exit__(self, *exception: object) -> None:
-        detecting.reset(self.tokens.pop())
+        Raises:
+            RuntimeError: an output holds a NaN or an infinity that no input explains.
+        """
+        if self.check_nan:
+            arrays = [np.asarray(x) for x in inputs if isinstance(x, np.ndarray | float)]
+            for out in outputs:
+                where = appeared(np.asarray(out), arrays)
+                if where is not None:
+                    raise RuntimeError(
+                        f"{op.name} gives {np.asarray(out)[where]} at {where}, from inputs that explain no such "
+                        f"value, called at {source_line()}; {TRAP}"
+                    )
+        if node is not None:
+            checksums = [checksum(value) for value in node.saved or ()]
+            node.trace = Trace(source_line(), self.check_nan, checksums)
 
 
 class Trace(NamedTuple):
@@ -77,25 +89,6 @@ def source_line() -> str:
 def checksum(value: Any) -> int | None:
     """Return a checksum of an array; None of anything else."""
     return zlib.crc32(np.ascontiguousarray(value).tobytes()) if isinstance(value, np.ndarray) else None
-
-
-def trace(node: Node | None, name: str, inputs: Iterable[Any], outputs: Sequence[Any], check: bool) -> None:
-    """Look at the outputs of an operation, and have its node remember where it was called.
-
-    Raises:
-        RuntimeError: an output holds a NaN or an infinity that no input explains.
-    """
-    if check:
-        arrays = [np.asarray(x) for x in inputs if isinstance(x, np.ndarray | float)]
-        for out in outputs:
-            where = appeared(np.asarray(out), arrays)
-            if where is not None:
-                raise RuntimeError(
-                    f"{name} gives {np.asarray(out)[where]} at {where}, from inputs that explain no such value, "
-                    f"called at {source_line()}; {TRAP}"
-                )
-    if node is not None:
-        node.trace = Trace(source_line(), check, [checksum(value) for value in node.saved or ()])
 
 
 def appeared(result: np.ndarray[Any, Any], origins: Iterable[np.ndarray[Any, Any]]) -> tuple[int, ...] | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.graph import Array, Node, Parent, _recording, enable_grad, no_grad
+from minigrad.observers import observers, tell
 from minigrad.op import Plan
 from minigrad.tensor import Tensor
 
@@ -132,6 +133,9 @@ class Function:
         parents = [args[i]._node or args[i] for i in plan.arguments]
         shapes, dtypes = [y.shape for y in outputs], [y.dtype for y in outputs]
         node = Node(plan, parents, [ctx], (), shapes if several else shapes[0], dtypes if several else dtypes[0])
+        if (watching := observers.get()) is not None:
+            arrays = [x._data if isinstance(x, Tensor) else x for x in args]
+            tell(watching, node, operation, arrays, [y._data for y in outputs])
         ctx._keep(outputs)
         wrapped = []
         for k, output in enumerate(outputs):

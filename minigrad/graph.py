@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from minigrad import anomaly
+from minigrad.observers import Kept
 
 __all__ = [
     "enable_grad",
@@ -220,8 +222,10 @@ class Node:
     hooks: list[Callable[[Array], Array]] | None = None
     output: int | None = None  # of an operation with several results, each has a small node that says which it is
     trace: anomaly.Trace | None = None  # in anomaly mode only
+    calls: Sequence[Call] = ()  # the calls of modules that this is a result of, the inner ones first
+    kept: Kept | None = None  # with keep_values() only
 
-    count: ClassVar[Iterable[int]] = itertools.count(1)
+    count: ClassVar[itertools.count[int]] = itertools.count(1)
 
     def __init__(
         self,
@@ -232,7 +236,7 @@ class Node:
         shape: Any,
         dtype: Any,
     ) -> None:
-        self.number: int = next(Node.count)  # type: ignore[call-overload]
+        self.number: int = next(Node.count)
         self.plan = plan
         self.parents = parents
         self.saved = saved  # None once it was freed
@@ -275,6 +279,27 @@ class Node:
         return f"<{self.name()} {self.number}>"
 
 
+class Call(NamedTuple):
+    """A call of a module: its result depends on nodes from number ``first`` on that were made in the call."""
+
+    module: weakref.ref[Any]  # a module may hold its own results, and the graph is to be free of cycles
+    first: int
+
+
+def note_call(module: object, first: int, result: object) -> None:
+    """Note on what ``module`` returned (a tensor, or tensors in a tuple, list or dict) that it did."""
+    if isinstance(result, TensorBase):
+        node = result._node
+        if node is not None and node.number > first:
+            node.calls = (*node.calls, Call(weakref.ref(module), first))
+    elif isinstance(result, tuple | list):
+        for part in result:
+            note_call(module, first, part)
+    elif isinstance(result, dict):
+        for part in result.values():
+            note_call(module, first, part)
+
+
 class AccumulateGrad:
     """Where a gradient arrives: in ``next_functions`` it stands for a leaf, which is its ``variable``."""
 
@@ -311,6 +336,20 @@ def sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
     stretched = tuple(extra + i for i, n in enumerate(shape) if n == 1 and gradient.shape[extra + i] != 1)
     dims = (*range(extra), *stretched)
     return np.reshape(np.sum(gradient, axis=dims), shape) if dims else np.reshape(gradient, shape)
+
+
+def below(start: Parent) -> list[Parent]:
+    """Return ``start`` and everything that it was computed from: nodes, the latest first, and then leaves."""
+    found: dict[Parent, None] = {start: None}
+    pending = [start]
+    while pending:
+        place = pending.pop()
+        if isinstance(place, Node):
+            for parent in place.parents:
+                if parent not in found:
+                    found[parent] = None
+                    pending.append(parent)
+    return sorted(found, key=lambda place: -place.number if isinstance(place, Node) else 1)
 
 
 def leading_to(targets: Sequence[Parent], outputs: Iterable[Parent]) -> set[Parent]:

@@ -36,9 +36,9 @@ from typing import (
 
 import numpy as np
 
-from minigrad.anomaly import detecting, trace
 from minigrad.dtypes import category, get_default_dtype, result_dtype
 from minigrad.graph import Array, Node, Parent, TensorBase, View, _recording, backward_pass, enable_grad
+from minigrad.observers import observers, tell
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
@@ -203,8 +203,8 @@ class Op(Generic[P]):
                 values += (out, saved)
                 result._node = plan.record(plan, inputs, values, result._version, out.shape, out.dtype)
                 result._requires_grad = True
-        if (check := detecting.get()) is not None:
-            trace(result._node, self.name, values[: len(inputs)], [out], check)
+        if (watching := observers.get()) is not None:
+            tell(watching, result._node, self, values[: len(inputs)], [out])
         return result  # type: ignore[no-any-return]
 
     def of_pair(self, x: Any, y: Any, a: Array, b: Array) -> Any:
@@ -221,8 +221,8 @@ class Op(Generic[P]):
             plan = self.plans.get((2, wanted)) or self.make_plan(2, wanted)
             result._node = plan.record(plan, (x, y), (a, b, out), result._version, out.shape, out.dtype)
             result._requires_grad = True
-        if (check := detecting.get()) is not None:
-            trace(result._node, self.name, (a, b), [out], check)
+        if (watching := observers.get()) is not None:
+            tell(watching, result._node, self, (a, b), [out])
         return result
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -315,8 +315,8 @@ class Op(Generic[P]):
                 values += (arrays, saved)
                 shapes, kinds = [a.shape for a in arrays], [a.dtype for a in arrays]
                 node = plan.record(plan, inputs, values, NEVER_WRITTEN, shapes, kinds)
-        if (check := detecting.get()) is not None:
-            trace(node, self.name, values[: len(inputs)], arrays, check)
+        if (watching := observers.get()) is not None:
+            tell(watching, node, self, values[: len(inputs)], arrays)
         results = []
         for k, array in enumerate(arrays):
             picked = None if node is None else node.pick(k)

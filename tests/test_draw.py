@@ -1,42 +1,106 @@
-"""The graph as text and as SVG."""
+"""The graph as text and as SVG, backpropagation as a story, and the rules as the engine spells them."""
 
+import gc
+import itertools
+import re
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
+import pytest
+
 import minigrad as mg
+from minigrad import nn
+from minigrad.draw import layout
+from minigrad.draw.layout import place
+from minigrad.draw.walk import walk_back
+from minigrad.graph import Node, backward_pass, below
+from minigrad.op import op, registry
+from minigrad.rule_text import describe, rule_text, with_numbers
+from transformer import Config, Transformer
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_text_shows_each_place_once_with_its_shape():
-    x = mg.tensor([[1.0, 2.0]], requires_grad=True)
-    w = mg.tensor([[3.0], [4.0]], requires_grad=True)
-    h = x @ w
-    assert str(mg.draw((h * h + h).sum(), {"x": x, "w": w})).splitlines() == [
-        "sum  ()",
-        "└─ add  (1, 1)",
-        "   ├─ mul  (1, 1)",
-        "   │  ├─ matmul #1  (1, 1)",
-        "   │  │  ├─ x  (1, 2) [[1.0, 2.0]]",
-        "   │  │  └─ w  (2, 1) [[3.0], [4.0]]",
-        "   │  └─ matmul #1 (above)",
-        "   └─ matmul #1 (above)",
+def neuron():
+    """Return o = tanh(x1 w1 + x2 w2 + b), whose gradients are easy to know: tanh' is ½ here."""
+    x1, x2 = mg.tensor(2.0), mg.tensor(0.0)
+    w1, w2 = mg.tensor(-3.0, requires_grad=True), mg.tensor(1.0, requires_grad=True)
+    b = mg.tensor(6.8813735870195432, requires_grad=True)
+    n = x1 * w1 + x2 * w2 + b
+    o = n.tanh()
+    return mg.draw(o), mg.explain_backward(o), (w1, w2, b, o)
+
+
+def small_model():
+    """Return a two-layer Transformer's loss."""
+    model = Transformer(Config(vocab_size=11, n_layers=2, n_heads=2, d_model=8))
+    ids = mg.randint(0, 11, (2, 5))
+    return model, model.loss(ids, ids)
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def test_a_neuron_as_text():
+    picture, _, _ = neuron()
+    assert str(picture).splitlines() == [
+        "                shape  value   gradient",
+        "o = tanh        ()     0.7071  1",
+        "└─ n = add      ()     0.8814  0.5",
+        "   ├─ add       ()     -6      0.5",
+        "   │  ├─ mul    ()     -6      0.5",
+        "   │  │  ├─ x1  ()     2       constant",
+        "   │  │  └─ w1  ()     -3      1",
+        "   │  └─ mul    ()     0       0.5",
+        "   │     ├─ x2  ()     0       constant",
+        "   │     └─ w2  ()     1       0",
+        "   └─ b         ()     6.881   0.5",
     ]
 
 
-def test_the_results_of_one_operation_are_drawn_as_it():
-    x = mg.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
-    first, second = x.split(2)
-    picture = str(mg.draw(first * second))
-    assert picture.count("split") == 2
-    assert "leaf" in picture
+def test_each_place_is_drawn_once():
+    x = mg.tensor([[1.0, 2.0]], requires_grad=True)
+    w = mg.tensor([[3.0], [4.0]], requires_grad=True)
+    h = x @ w
+    lines = str(mg.draw((h * h + h).sum())).splitlines()
+    assert [line.split("  (")[0].rstrip() for line in lines[1:]] == [
+        "sum",
+        "└─ add",
+        "   ├─ mul",
+        "   │  ├─ h = matmul #1",
+        "   │  │  ├─ x",
+        "   │  │  └─ w",
+        "   │  └─ h = matmul #1 (above)",
+        "   └─ h = matmul #1 (above)",
+    ]
+    assert "[[69, 92]]" in lines[5]  # dL/dx = (2h + 1) wᵀ at h = 11
 
 
-def test_svg_is_well_formed_and_escapes_names():
+def test_given_names_go_before_variables():
     x = mg.tensor([1.0], requires_grad=True)
-    picture = mg.draw((x * 2).exp(), [("<x> & co", x)])
-    root = ElementTree.fromstring(picture.svg)
-    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert "<x> & co" in texts
-    assert {"exp", "mul"} <= set(texts)
-    assert picture._repr_svg_() == picture.svg
+    assert "└─ weight" in str(mg.draw(x.exp(), {"weight": x}))
+    assert "└─ x " in str(mg.draw(x.exp()))
+
+
+def test_the_results_of_one_operation_each_have_a_card():
+    x = mg.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    picture = mg.draw((x.split(2)[0] * x.split(2)[1]).sum())
+    text = str(picture)
+    assert text.count("split[0]") == text.count("split[1]") == 1
+    assert re.search(r"split\[0\] +\(2,\) +\[1, 2\] +\[3, 4\]", text)
+    assert re.search(r"x #1 +\(4,\) +\[1, 2, 3, 4\] +\[3, 4, 1, 2\]", text)
+
+
+def test_a_leaf_alone():
+    assert str(mg.draw(mg.ones(1, requires_grad=True))).splitlines()[1].split() == ["leaf", "(1,)", "[1]", "[1]"]
+
+
+def test_an_output_of_several_elements_needs_a_gradient_to_show_any():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    assert "pass gradient= to weigh" in str(mg.draw(x * x))
+    weighed = str(mg.draw(x * x, gradient=mg.tensor([1.0, 10.0])))
+    assert "[2, 40]" in weighed
+    assert "pass gradient=" not in weighed
 
 
 def test_a_deep_graph_is_cut_with_a_notice(tmp_path):
@@ -45,11 +109,414 @@ def test_a_deep_graph_is_cut_with_a_notice(tmp_path):
     for _ in range(5000):
         y = y + 1
     picture = mg.draw(y, most=50)
-    assert len(str(picture).splitlines()) == 51
-    assert "only 50 places are drawn" in str(picture)
+    assert str(picture).count("add") == 50
+    assert "Only the 50 cards nearest the output are drawn." in str(picture)
     picture.save(tmp_path / "graph.svg")
-    assert "only 50 places" in (tmp_path / "graph.svg").read_text(encoding="utf-8")
+    assert "Only the 50 cards" in (tmp_path / "graph.svg").read_text(encoding="utf-8")
 
 
-def test_a_leaf_alone():
-    assert str(mg.draw(mg.ones(2, requires_grad=True))) == "leaf  (2,) [1.0, 1.0]"
+# --- values and gradients -------------------------------------------------------------------------
+
+
+def test_drawing_changes_nothing():
+    model, loss = small_model()
+    mg.draw(loss), mg.explain_backward(loss)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    loss.backward()  # the graph is still there
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_all_values_and_gradients_are_those_of_the_engine():
+    model, loss = small_model()
+    with mg.autograd.keep_values():
+        ids = mg.randint(0, 11, (2, 5))
+        loss = model.loss(ids, ids)
+    picture = mg.draw(loss, depth=9).picture
+    places = below(loss.grad_fn)
+    exact = backward_pass([loss.grad_fn], [np.ones((), np.float32)], retain_graph=True, targets=places)
+    shown = {key: card for key, card in picture.card_of.items() if isinstance(key, Node | mg.Tensor)}
+    assert set(shown) == set(places) == set(exact)
+    for key, card in shown.items():
+        np.testing.assert_array_equal(card.gradient, exact[key])
+        assert card.value.shape == tuple(key.shape)
+
+
+EXPRESSIONS = {
+    "sums": lambda x, w: (x * w + x).sum(1, keepdim=True).exp(),
+    "cat": lambda x, w: mg.cat([x, x * w], dim=1).reshape(3, 2).tanh(),
+    "stack": lambda x, w: mg.stack([x, x * w, x], dim=0).mean(0),
+    "cast": lambda x, w: (x * w).double().exp(),
+    "split": lambda x, w: (x * w).split(1, dim=1)[2] * w,
+    "views": lambda x, w: (x * w).transpose(0, 1).unsqueeze(0).expand(2, 3, 1)[0, 1:],
+    "kernels": lambda x, w: nn.functional.layer_norm((x * w).softmax(-1), (3,)),
+    "extremes": lambda x, w: (x * w).max(1)[0] + mg.maximum(x * w, x).amin(),
+    "written in place": lambda x, w: (x * w).clone().relu_().pow(2),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_values_that_no_node_kept_are_told_all_the_same(name):
+    x = mg.tensor([[1.0, -2.0, 3.0]], requires_grad=True)
+    w = mg.tensor([2.0], requires_grad=True)
+    output = EXPRESSIONS[name](x, w).sum()
+    told = mg.draw(output).picture
+    with mg.autograd.keep_values():
+        output = EXPRESSIONS[name](x, w).sum()
+    kept = mg.draw(output).picture
+    assert not told.incomplete
+    for one, other in zip(told.cards, kept.cards, strict=True):
+        assert one.operation == other.operation
+        np.testing.assert_array_equal(one.value, other.value)
+
+
+def test_a_value_is_never_guessed():
+    x = mg.tensor([1.26, 2.0], requires_grad=True)
+    y = (x.round(decimals=1) + 1).masked_fill(mg.tensor([True, False]), 7.0).sigmoid()
+    lines = str(mg.draw(y.sum())).splitlines()
+    for operation in ("masked_fill", "add", "round"):  # decimals, 1 and 7.0 are in no rule, so nobody knows them
+        (line,) = (line for line in lines if operation in line.split())
+        assert "·" in line
+    assert lines[-1].startswith("Values not shown were not kept")
+    with mg.autograd.keep_values():
+        y = (x.round(decimals=1) + 1).masked_fill(mg.tensor([True, False]), 7.0).sigmoid()
+    text = str(mg.draw(y.sum()))
+    assert "·" not in text
+    assert re.search(r"add\(y=1\) +\(2,\) +\[2\.3, 3\]", text)
+
+
+def test_after_a_backward_pass_the_leaves_show_their_grad():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y = (x * x).exp().sum()
+    y.backward()
+    text = str(mg.draw(y))
+    assert re.search(r"x #1 +\(2,\) +\[1, 2\] +\[5\.437, 218\.4\]", text)
+    assert "a backward pass has freed" in text
+    with pytest.raises(RuntimeError, match="a backward pass has freed"):
+        mg.explain_backward(y)
+
+
+def test_kept_values_outlive_a_backward_pass():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    with mg.autograd.keep_values():
+        y = (x * x + 1).exp().sum()
+    before = str(mg.draw(y))
+    y.backward()
+    assert str(mg.draw(y)) == before
+    with mg.no_grad():
+        x -= x.grad  # what is shown is what was, also after a step
+    assert str(mg.draw(y)) == before
+    assert "·" not in before
+
+
+def test_a_value_written_since_is_not_used():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    h = x * 2
+    y = h.exp()
+    z = (y * y).sum()
+    y.detach().mul_(3)
+    text = str(mg.draw(z))
+    assert "modified in place" in text
+    assert "[7.389, 54.6]" not in text.replace("h", "")
+
+
+def test_hooks_are_left_alone():
+    x = mg.tensor(2.0, requires_grad=True)
+    h = x * 3
+    seen = []
+    h.register_hook(seen.append)
+    assert "Hooks were not run" in str(mg.draw(h * h))
+    assert not seen
+
+
+def test_a_function_of_ones_own_is_drawn_with_its_rule():
+    class Cube(mg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            """g times 3 x²."""
+            (x,) = ctx.saved_tensors
+            return g * 3 * x**2
+
+    x = mg.tensor(2.0, requires_grad=True)
+    y = Cube.apply(x) * 2
+    assert "·" in str(mg.draw(y))
+    with mg.autograd.keep_values():
+        y = Cube.apply(x) * 2
+    picture = mg.draw(y)
+    assert re.search(r"Cube +\(\) +8 +2\n", str(picture))
+    assert re.search(r"x +\(\) +2 +24", str(picture))
+    assert "rule for 0: g times 3 x²." in picture.svg
+
+
+def test_notes_make_no_cycles():
+    class Keeper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(2, 2)
+
+        def forward(self, x):
+            self.last = self.inner(x)
+            return self.last
+
+    gc.disable()
+    try:
+        keeper = Keeper()
+        y = keeper(mg.ones(1, 2))
+        node = y.grad_fn
+        assert [call.module() for call in node.calls] == [keeper.inner, keeper]
+        del keeper, y
+        assert [call.module() for call in node.calls] == [None, None]
+    finally:
+        gc.enable()
+
+
+# --- folding --------------------------------------------------------------------------------------
+
+
+def titles(picture):
+    return [card.title for card in picture.picture.cards]
+
+
+def test_a_large_graph_is_folded_by_module():
+    _, loss = small_model()
+    folded = titles(mg.draw(loss))
+    assert [title for title in folded if "Block" in title] == ["blocks.1: Block", "blocks.0: Block"]
+    assert folded.count("embedding.token.weight") == 1  # used by two modules, so it stands for itself
+    assert "blocks.0.attention.W_Q.weight" not in folded
+    assert "Modules are folded to one card each" in str(mg.draw(loss))
+
+
+def test_depth_and_open_say_what_is_opened():
+    _, loss = small_model()
+    assert titles(mg.draw(loss, depth=0)) == ["loss = cross_entropy", "reshape", "Transformer", "target"]
+    assert "blocks.1.attention: MultiHeadAttention" in titles(mg.draw(loss, depth=2))
+    opened = titles(mg.draw(loss, open="blocks.1.attention"))
+    assert {"blocks.0: Block", "blocks.1.ffn: FeedForward", "blocks.1.attention.W_Q.weight"} <= set(opened)
+    assert "blocks.0.ffn: FeedForward" not in opened
+    everything = titles(mg.draw(loss, depth=9))
+    assert not [title for title in everything if title.startswith("blocks.0:")]
+    assert "blocks.1.ffn.expand.bias" in everything
+
+
+def test_a_folded_card_shows_the_result_and_the_parameters_of_its_module():
+    model, loss = small_model()
+    picture = mg.draw(loss, depth=1)
+    (card,) = (card for card in picture.picture.cards if card.name == "blocks.1")
+    size = sum(parameter.numel() for parameter in model.blocks[1].parameters())
+    assert f"{size:,} parameters" in card.about[0]
+    assert card.shape == "(2, 5, 8)"
+    loss.backward()
+    norm = float(np.linalg.norm(model.blocks[1].ffn.expand.weight.grad.numpy()))
+    assert any("blocks.1.ffn.expand.weight (32, 8)" in line and f"{norm:.4g}" in line for line in card.about)
+
+
+def test_the_users_data_is_linked_to_a_folded_module_and_its_own_is_not():
+    model = Transformer(Config(vocab_size=11, n_layers=1, n_heads=2, d_model=8))
+    ids = mg.randint(0, 11, (2, 5))
+    loss = model(ids).logsumexp(-1).sum()
+    assert titles(mg.draw(loss, depth=0)) == ["loss = sum", "logsumexp(dim=-1)", "Transformer", "ids"]
+
+
+def test_a_module_that_is_called_twice_has_two_cards():
+    layer = nn.Linear(2, 2)
+    net = nn.Sequential(layer, nn.Tanh(), layer)
+    y = net(mg.ones(1, 2)).sum()
+    assert [title for title in titles(mg.draw(y, depth=1)) if "Linear" in title] == ["0: Linear", "0: Linear"]
+
+
+# --- SVG ------------------------------------------------------------------------------------------
+
+
+def test_svg_shows_names_signs_shapes_values_gradients_and_rules():
+    picture, _, _ = neuron()
+    root = ElementTree.fromstring(picture.svg)
+    texts = [element.text for element in root.iter(f"{SVG}text")]
+    assert {"w1", "b", "n", "×", "+", "tanh", "0.7071", "0.5"} <= set(texts)
+    hovers = [element.text for element in root.iter(f"{SVG}title")]
+    assert any("rule for x: g * (1 - out * out)" in hover for hover in hovers)
+    assert picture._repr_svg_() == picture.svg
+    assert picture.svg in picture._repr_html_()
+
+
+def test_svg_is_well_formed_whatever_the_names():
+    x = mg.tensor([1.0], requires_grad=True)
+    picture = mg.draw((x * 2).exp(), [("<script>&\"'", x)])
+    root = ElementTree.fromstring(picture.svg)
+    assert "<script>&\"'" in [element.text for element in root.iter(f"{SVG}text")]
+    assert "<script" not in picture.svg
+
+
+def test_texts_stay_inside_their_cards_and_cards_apart():
+    _, loss = small_model()
+    for depth in (0, 1, 2, 9):
+        root = ElementTree.fromstring(mg.draw(loss, depth=depth).svg)
+        frames = []
+        for group in root.iter(f"{SVG}g"):
+            frame = group.find(f"{SVG}rect")
+            x, y, width, height = (float(frame.get(name)) for name in ("x", "y", "width", "height"))
+            frames.append((x, y, width, height))
+            for text in group.iter(f"{SVG}text"):
+                size = 7.3 if text.get("class") in ("title", "sign") else 6.65
+                length, at = size * len(text.text), float(text.get("x"))
+                start = at - length if text.get("text-anchor") == "end" else at
+                assert x <= start
+                assert start + length <= x + width + 0.5
+        for one, other in itertools.combinations(frames, 2):
+            apart_x = one[0] + one[2] <= other[0] or other[0] + other[2] <= one[0]
+            apart_y = one[1] + one[3] <= other[1] or other[1] + other[3] <= one[1]
+            assert apart_x or apart_y
+
+
+def drawn(inputs):
+    """Lay out a graph given as {item: inputs}, items before their inputs."""
+    found = place(list(inputs), inputs, dict.fromkeys(inputs, 40.0), 10.0)
+    return found, layout.crossings(found.columns)
+
+
+def test_inputs_stand_left_and_a_tree_has_no_crossings():
+    tree = {1: [2, 3], 2: [4, 5], 3: [6, 7], 4: [], 5: [8, 9], 6: [], 7: [], 8: [], 9: []}
+    found, crossed = drawn(tree)
+    assert crossed == 0
+    for item, sources in tree.items():
+        assert all(found.spots[source].column < found.spots[item].column for source in sources)
+
+
+def test_crossings_that_can_be_avoided_are_avoided():
+    # Met in the order of the arguments, c and d stand so that two links cross; the other order has none.
+    _, crossed = drawn({"out": ["a", "b"], "a": ["c", "d"], "b": ["e", "c"], "c": [], "d": [], "e": []})
+    assert crossed == 0
+
+
+def test_a_long_link_keeps_clear_of_the_cards_it_passes():
+    found, _ = drawn({"out": ["a", "x"], "a": ["b"], "b": ["c"], "c": ["x"], "x": []})
+    for passing in found.routes["x", "out", 1][1:-1]:
+        for item in ("a", "b", "c"):
+            spot = found.spots[item]
+            if spot.column == passing.column:
+                assert abs(spot.y - passing.y) >= spot.height / 2 + 4
+
+
+# --- the story ------------------------------------------------------------------------------------
+
+
+def test_the_story_of_a_neuron():
+    _, story, _ = neuron()
+    text = str(story)
+    for line in (
+        "o and its gradients, in 5 steps back from the result",
+        "  t1 = x1 * w1 = -6",
+        "  n = t3 + b = 0.8814",
+        "  o = tanh(n) = 0.7071",
+        "   to n  g * (1 - out * out) = 1 * (1 - 0.7071 * 0.7071) = 0.5",
+        "   to w1  g * x = 0.5 * 2 = 1",
+        "  w1  1  from step 5",
+    ):
+        assert line in text.splitlines()
+
+
+def test_the_story_tells_where_gradients_add_up():
+    x = mg.tensor(3.0, requires_grad=True)
+    y = x * x + x
+    text = str(mg.explain_backward(y))
+    assert "x was used more than once: added to 1 from step 1, that makes 4" in text
+    assert "x was used more than once: added to 4 from step" in text
+    assert "  x  7  from steps 1 and 2" in text
+
+
+def test_the_story_tells_what_broadcasting_sums():
+    x = mg.ones(2, 3, requires_grad=True)
+    b = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    text = str(mg.explain_backward((x * b).sum()))
+    assert "summed from (2, 3) to (3,), since broadcasting had copied b: [2, 2, 2]" in text
+    assert "spread: Copy a reduced gradient to every element that was reduced." in text
+
+
+def test_a_kernel_tells_its_joint_rule():
+    x, w = mg.ones(1, 2), mg.ones(3, 2, requires_grad=True)
+    text = str(mg.explain_backward(nn.functional.linear(x, w).sum()))
+    assert "   rule: dx = g W, dW = gᵀ x, db = Σ g" in text
+
+
+def test_a_long_story_is_cut():
+    x = mg.tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range(20):
+        y = y * 1.5
+    text = str(mg.explain_backward(y, most=3))
+    assert "… and 17 more steps" in text
+    assert "\n4. " not in text
+
+
+def test_steps_hold_the_numbers_of_the_engine():
+    model, loss = small_model()
+    story = mg.explain_backward(loss)
+    total = {}
+    for step in story.steps:
+        for flow in step.flows:
+            total[flow.target] = flow.delivered + total.get(flow.target, 0)
+            np.testing.assert_array_equal(flow.total, total[flow.target])
+    loss.backward()
+    for parameter in model.parameters():
+        np.testing.assert_array_equal(total[parameter], parameter.grad.numpy())
+
+
+def test_explaining_needs_what_backward_needs():
+    with pytest.raises(RuntimeError, match="one element"):
+        mg.explain_backward(mg.ones(2, requires_grad=True) * 2)
+    with pytest.raises(RuntimeError, match="does not require a gradient"):
+        mg.explain_backward(mg.ones(1) * 2)
+
+
+def test_walking_twice_adds_nothing_up():
+    x = mg.tensor(2.0, requires_grad=True)
+    places = below((x * x).grad_fn)
+    first, second = (walk_back(places, np.ones((), np.float32))[1] for _ in range(2))
+    assert first[x] == second[x] == 4
+
+
+# --- rules as text --------------------------------------------------------------------------------
+
+
+def test_every_rule_of_the_registry_has_a_text():
+    for name, operation in registry.items():
+        for argument in operation.differentiable:
+            text = rule_text(operation, argument)
+            assert text.source, name
+            assert text.expression, name
+
+
+def test_the_text_of_a_rule_computes_what_the_rule_computes(rng):
+    """The expression shown, evaluated, gives what the engine's own function gives."""
+    found = 0
+    for operation in registry.values():
+        for argument, rule in operation.rules.items():
+            text = rule_text(operation, argument)
+            names = list(rule.__code__.co_varnames[: rule.__code__.co_argcount])
+            if text.is_code and set(names) <= {"g", "x", "y", "out"}:
+                values = {each: rng.uniform(0.1, 0.9, 3) for each in names}
+                shown = eval(text.expression, rule.__globals__, values)
+                np.testing.assert_array_equal(shown, rule(*values.values()))
+                found += 1
+    assert found > 30
+
+
+def test_lambdas_on_one_line_are_told_apart():
+    first, second = (lambda g, x: g * x), (lambda g, x: g / x)
+    assert describe(first).expression == "g * x"
+    assert describe(second).expression == "g / x"
+
+
+def test_a_rule_without_source_says_so():
+    namespace = {"op": op}
+    exec("rule = lambda g, x: g * 2", namespace)
+    assert "source can't be read" in describe(namespace["rule"]).expression
+
+
+def test_numbers_are_put_in_for_names_only():
+    text = rule_text(registry["log10"], "x")
+    assert with_numbers(text, {"g": "1", "x": "5"}) == "1 / (5 * math.log(10))"
+    assert with_numbers(text, {"g": "1"}) is None

@@ -52,6 +52,9 @@ class MultiHeadAttention(nn.Module):
         capture("out", out)
         return out
 
+    def extra_repr(self) -> str:
+        return f"n_heads={self.n_heads}, d_k={self.d_k}, causal={self.causal}"
+
     def heads(self, x: Tensor) -> Tensor:
         """Split the width into heads: (B, T, d) → (B, H, T, d_k)."""
         B, T, _ = x.shape

@@ -21,6 +21,9 @@ class FeedForward(nn.Module):
         self.contract = linear(config.d_ff, config.d_model, bias=True)
         self.activation = F.relu if config.activation == "relu" else F.gelu
 
+    def extra_repr(self) -> str:
+        return f'activation="{"relu" if self.activation is F.relu else "gelu"}"'
+
     def forward(self, x: Tensor, capture: Capture = NOTHING) -> Tensor:
         """Return the correction for each token: (B, T, d) → (B, T, d_ff) → (B, T, d)."""
         hidden = self.activation(self.expand(x))  # (B, T, d_ff)
@@ -45,6 +48,9 @@ class Block(nn.Module):
         self.norm_attention = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.norm_ffn = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.dropout)
+
+    def extra_repr(self) -> str:
+        return f'norm="{"pre" if self.pre else "post"}"'
 
     def forward(self, x: Tensor, capture: Capture = NOTHING) -> Tensor:
         """Return the refined vectors: (B, T, d) → (B, T, d)."""

@@ -55,6 +55,9 @@ class Embedding(nn.Module):
             self.register_buffer("position", sinusoids(at_first, config.d_model), persistent=False)
         self.dropout = nn.Dropout(config.dropout)
 
+    def extra_repr(self) -> str:
+        return f'positions="{"learned" if self.learned else "sinusoidal"}"'
+
     def forward(self, ids: Tensor, capture: Capture = NOTHING, start: int = 0) -> Tensor:
         """Return the vectors (B, T, d) of token ids (B, T) that stand at positions start, start + 1, …
 

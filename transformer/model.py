@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import minigrad as mg
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 from transformer.block import Block
@@ -17,6 +18,8 @@ class Transformer(nn.Module):
     >>> model = Transformer(Config(vocab_size=65, n_layers=2, d_model=32))
     >>> model(mg.tensor([[1, 2, 3]])).shape
     (1, 3, 65)
+
+    ``model.summary()`` lists its layers.
     """
 
     def __init__(self, config: Config) -> None:
@@ -75,6 +78,10 @@ class Transformer(nn.Module):
                 if tensor.requires_grad:
                     tensor.retain_grad()
         return logits, cache
+
+    def example_input(self) -> Tensor:
+        """Return token ids (1, context): what ``summary()`` runs on if it is given nothing else."""
+        return mg.zeros(1, self.config.context, dtype=mg.int64)
 
     def n_parameters(self) -> int:
         """Return the number of parameters, a tied table counted once."""

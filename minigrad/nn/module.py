@@ -10,7 +10,8 @@ import numpy as np
 
 from minigrad import dtypes
 from minigrad.arguments import as_array
-from minigrad.graph import no_grad
+from minigrad.graph import Node, no_grad, note_call
+from minigrad.nn.summary import Summary
 from minigrad.tensor import HookHandle, Tensor
 
 
@@ -102,7 +103,9 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} must define forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        first = next(Node.count)
         result = self.forward(*args, **kwargs)
+        note_call(self, first, result)
         for hook in list(self._forward_hooks):
             replaced = hook(self, args, result)
             if replaced is not None:
@@ -432,6 +435,31 @@ class Module:
         return IncompatibleKeys(missing, unexpected)
 
     # --- display ----------------------------------------------------------------------------------
+
+    def summary(self, *inputs: Any) -> Summary:
+        """Return a table of the layers: their shapes, parameters, FLOPs, and what they keep for a backward pass.
+
+        >>> import minigrad as mg
+        >>> model = mg.nn.Sequential(mg.nn.Linear(2, 16), mg.nn.Tanh(), mg.nn.Linear(16, 1))
+        >>> model.summary(mg.zeros(8, 2))
+        layer        input    output   parameters  FLOPs  kept for backward
+        ───────────────────────────────────────────────────────────────────
+        Sequential   (8, 2)   (8, 1)           65   768               576 B
+          0: Linear  (8, 2)   (8, 16)          48   512                64 B
+          1: Tanh    (8, 16)  (8, 16)           0     0               512 B
+          2: Linear  (8, 16)  (8, 1)           17   256                 0 B
+        ───────────────────────────────────────────────────────────────────
+        65 parameters: 260 B, the same again for gradients, and twice that for Adam
+        768 FLOPs forward, about 2.3 kFLOPs with the backward pass (matrix products alone, 2 for each multiply-add)
+        576 B kept for the backward pass of this input
+
+        Args:
+            inputs: what to call the model with, once, in its present mode; without any it is called with what its
+                ``example_input()`` returns, if it has that, or else not called.
+        """
+        if not inputs and hasattr(self, "example_input"):
+            inputs = (self.example_input(),)
+        return Summary(self, inputs)
 
     def extra_repr(self) -> str:
         """Return what stands between the parentheses of the module's ``repr``."""
