@@ -11,12 +11,15 @@ the structure has one key, which says what its value is:
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import math
 import os
 import secrets
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,6 +29,9 @@ from minigrad.tensor import Tensor
 
 ENTRY = "minigrad"
 """Where the structure is in the file's metadata."""
+
+CHECKSUM = "minigrad.sha256"
+"""Where the checksum of it and of the tensors is: a damaged file must not load as another model."""
 
 VERSION = 1
 
@@ -76,23 +82,58 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
         raise IsADirectoryError(f"can't save to '{target}': it is a directory")
     writer = _Writer()
     text = json.dumps({"version": VERSION, "object": writer.describe(obj, ())}, allow_nan=False)
-
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
+    header, arrays = lay_out(writer.arrays, text)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
-        beside.touch()
-        mode = beside.stat().st_mode  # what the user's umask gives, which the library does not ask for
-        save_file(writer.arrays, beside, metadata={ENTRY: text})
-        beside.chmod(mode)
-        with beside.open("r+b") as file:
+        with beside.open("xb") as file:
+            file.write(struct.pack("<Q", len(header)) + header)
+            for array in arrays:
+                file.write(array.data)
+            file.flush()
             os.fsync(file.fileno())  # the contents must reach the disk before the name does
         os.replace(beside, target)  # noqa: PTH105 (the one call that is atomic on every system)
-    except SafetensorError as error:
-        raise OSError(f"can't write '{target}': {error}") from None
+    except OSError as error:  # under the name that the caller knows
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(target)) from None
     finally:
         beside.unlink(missing_ok=True)
+    sync_directory(target.parent)
+
+
+def lay_out(arrays: Mapping[str, np.ndarray[Any, Any]], text: str) -> tuple[bytes, list[np.ndarray[Any, Any]]]:
+    """Return the header of a file, and the arrays in the order of their bytes in it.
+
+    The largest items come first, so that each array begins at a multiple of its item's size.
+    """
+    header: dict[str, Any] = {"__metadata__": {ENTRY: text, CHECKSUM: checksum(text, arrays)}}
+    ordered = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    offset = 0
+    for name in ordered:
+        array = arrays[name]
+        end = offset + array.nbytes
+        header[name] = {"dtype": STORABLE[array.dtype.name], "shape": array.shape, "data_offsets": (offset, end)}
+        offset = end
+    encoded = json.dumps(header, separators=(",", ":")).encode("utf-8")
+    return encoded + b" " * (-len(encoded) % 8), [arrays[name] for name in ordered]
+
+
+def checksum(text: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+    """Return the SHA-256 of all that a file says: the description, each array and its name, dtype and shape."""
+    total = hashlib.sha256(text.encode("utf-8"))
+    for name in sorted(arrays):
+        array = arrays[name]
+        total.update(json.dumps([name, STORABLE[array.dtype.name], array.shape]).encode("utf-8"))
+        total.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+    return total.hexdigest()
+
+
+def sync_directory(folder: Path) -> None:
+    """Have a new name in a directory reach the disk, where the system lets one ask for it (Windows doesn't)."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 class _Writer:
@@ -154,7 +195,7 @@ class _Writer:
                 n += 1
                 name = f"{stem}#{n}"
             self.names[key] = name
-            self.arrays[name] = np.asarray(array, array.dtype.newbyteorder("="), order="C")
+            self.arrays[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
         return self.names[key]
 
 
@@ -170,12 +211,13 @@ def spell(place: tuple[Any, ...]) -> str:
 def load(path: str | os.PathLike[str]) -> Any:
     """Return what :func:`save` wrote; of another program's safetensors file, a dict of its tensors by name.
 
-    Nothing from the file is executed, and the memory used is in proportion to its size.  Tensors come back
-    without gradients, parameters as plain tensors: give them to ``load_state_dict``.
+    Nothing from the file is executed, and the memory used is in proportion to its size.  Even a single wrong bit
+    is noticed, by a checksum.  Tensors come back without gradients, parameters as plain tensors: give them to
+    ``load_state_dict``.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is no safetensors file, or cut off, damaged, or of a later version.
+        ValueError: it is no safetensors file, or cut off, damaged, or of another version.
     """
     file = Path(path)
     if file.is_dir():
@@ -198,10 +240,13 @@ def load(path: str | os.PathLike[str]) -> Any:
                 tensors[name] = Tensor(array if array.flags.writeable else array.copy())
     except (SafetensorError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
         refuse(file, str(error) or type(error).__name__)
-    if ENTRY not in metadata:
+    if not {ENTRY, CHECKSUM} & set(metadata):
         return tensors
+    text = metadata.get(ENTRY, "")
+    if metadata.get(CHECKSUM) != checksum(text, {name: tensor._data for name, tensor in tensors.items()}):
+        refuse(file, "it is damaged: its checksum is not that of its contents")
     try:
-        content = json.loads(metadata[ENTRY])
+        content = json.loads(text)
     except (ValueError, RecursionError):
         refuse(file, "its description is no JSON")
     if not isinstance(content, dict) or content.get("version") != VERSION or "object" not in content:

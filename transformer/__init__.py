@@ -5,7 +5,7 @@ from transformer.config import Config
 from transformer.generation import generate
 from transformer.model import Transformer
 from transformer.recipe import Recipe
-from transformer.run import train
+from transformer.run import resume, train
 from transformer.tokenizer import BPETokenizer, CharTokenizer
 from transformer.training import Trainer
 
@@ -18,6 +18,7 @@ __all__ = [
     "Transformer",
     "generate",
     "load_checkpoint",
+    "resume",
     "save_checkpoint",
     "train",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from transformer.commands import COMMANDS
 from transformer.commands.options import Parser
+from transformer.run import Stopped
 from transformer.training import NonFiniteLoss
 
 
@@ -56,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = f" '{error.filename}'" if error.filename else ""
         print(f"transformer: cannot use{where}: {error.strerror or error}", file=sys.stderr)
         return 2
+    except Stopped as stopped:
+        print(f"transformer: {stopped}", file=sys.stderr)
+        return 130
     except KeyboardInterrupt:
         print("\ntransformer: stopped; what was saved before stays", file=sys.stderr)
         return 130

@@ -9,6 +9,7 @@ from typing import Any
 import minigrad as mg
 from minigrad import Tensor
 from transformer.config import Config
+from transformer.footprint import n_parameters
 from transformer.model import Transformer
 from transformer.tokenizer import Tokenizer, tokenizer_from_dict
 
@@ -37,7 +38,13 @@ class Checkpoint:
 def save_checkpoint(
     path: str | Path, model: Transformer, tokenizer: Tokenizer, training: dict[str, Any] | None = None
 ) -> None:
-    """Write a checkpoint in the safetensors format, replacing an older one only once the new one is whole."""
+    """Write a checkpoint in the safetensors format, replacing an older one only once the new one is whole.
+
+    Raises:
+        ValueError: a weight is infinite or NaN: a good checkpoint is not replaced by a useless one.
+        OSError: the file can't be written.
+    """
+    check_finite(model.state_dict())
     mg.save(
         {
             "format": FORMAT,
@@ -79,8 +86,9 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         if tokenizer.vocab_size != config.vocab_size:
             raise ValueError(f"its tokenizer has {tokenizer.vocab_size} tokens, its model {config.vocab_size}")
         weights = content["model"]
-        check_size(config, weights)
-        model = Transformer(config)
+        check_weights(config, weights)
+        with mg.fork_rng():  # its first weights don't matter: loading leaves the random numbers as they were
+            model = Transformer(config)
         model.load_state_dict(weights)
     except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
@@ -110,15 +118,30 @@ def find_checkpoint(path: Path) -> Path:
     return path
 
 
-def check_size(config: Config, weights: dict[str, Tensor]) -> None:
-    """Raise before a model far larger than the weights in the file is made.
+def check_weights(config: Config, weights: dict[str, Tensor]) -> None:
+    """Raise for weights that no model of this config can have, before a far larger one is made.
 
     Raises:
-        ValueError: the config asks for more than the file holds.
+        ValueError: there are more or fewer than the config asks for, they are tied where it says they are not, or
+            something else than finite floating-point numbers.
     """
-    held = sum(tensor.numel() for tensor in weights.values())
-    wanted = config.n_layers * (4 * config.d_model**2 + 2 * config.d_model * config.d_ff)
-    wanted += config.vocab_size * config.d_model
-    wanted += config.context * config.d_model * (config.positions == "learned")
-    if wanted > held:
-        raise ValueError(f"its config describes a larger model than the {held} numbers it holds")
+    held = sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in weights.values()}.values())
+    if n_parameters(config) != held or config.n_layers > len(weights):
+        raise ValueError(f"its config describes another model than the {held} numbers that it holds")
+    check_finite(weights)
+    tied = weights.get("output.weight") is weights.get("embedding.token.weight")
+    if tied != config.tie_weights:
+        raise ValueError(f"its config says tie_weights={config.tie_weights}, but its weights say {tied}")
+
+
+def check_finite(weights: dict[str, Tensor]) -> None:
+    """Raise if a weight is no finite floating-point number.
+
+    Raises:
+        ValueError: names it.
+    """
+    for name, tensor in weights.items():
+        if not tensor.is_floating_point():
+            raise ValueError(f"the weight '{name}' is of dtype {tensor.dtype}, not of a floating one")
+        if not tensor.isfinite().all():
+            raise ValueError(f"the weight '{name}' holds infinity or NaN")

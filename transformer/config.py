@@ -12,6 +12,7 @@ from transformer.presets import find_preset
 NORMS = ("post", "pre")
 POSITIONS = ("sinusoidal", "learned")
 ACTIVATIONS = ("relu", "gelu")
+TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 def described(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
@@ -20,6 +21,19 @@ def described(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
     if default is None:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def check_types(instance: Any) -> None:
+    """Raise if a field of a dataclass holds something of another type; an int is allowed where a float is.
+
+    Raises:
+        ValueError: names the field, its type and the value.
+    """
+    for field in dataclasses.fields(instance):
+        value = getattr(instance, field.name)
+        allowed: tuple[type, ...] = (int, float) if field.type == "float" else (TYPES[str(field.type)],)
+        if not isinstance(value, allowed) or (isinstance(value, bool) and field.type != "bool"):
+            raise ValueError(f"{field.name} must be of type {field.type}, not {value!r:.80}")
 
 
 @dataclass(frozen=True)
@@ -56,13 +70,10 @@ class Config:
     layer_norm_eps: float = described(1e-5, "what LayerNorm adds to the variance")
 
     def __post_init__(self) -> None:
+        check_types(self)
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            allowed: tuple[type, ...] = (int, float) if field.type == "float" else (TYPES[str(field.type)],)
-            if not isinstance(value, allowed) or (isinstance(value, bool) and field.type != "bool"):
-                raise ValueError(f"{field.name} must be of type {field.type}, not {value!r}")
-            least = 0 if field.name == "d_ff" else 1
-            if field.type == "int" and isinstance(value, int) and value < least:
+            value, least = getattr(self, field.name), 0 if field.name == "d_ff" else 1
+            if field.type == "int" and value < least:
                 raise ValueError(f"{field.name} must be at least {least}, not {value}")
         if self.d_ff == 0:
             object.__setattr__(self, "d_ff", 4 * self.d_model)
@@ -117,6 +128,3 @@ class Config:
         if "vocab_size" not in fields:
             raise ValueError("the config lacks vocab_size")
         return cls(**fields)
-
-
-TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from minigrad import nn, optim
-from transformer.config import Config, described
+from transformer.config import Config, check_types, described
 from transformer.presets import find_preset
 
 SCHEDULES = ("cosine", "linear", "inverse_sqrt", "constant")
@@ -44,10 +44,12 @@ class Recipe:
     clip_norm: float = described(1.0, "gradients longer than this are scaled down to it; 0: never")
     label_smoothing: float = described(0.0, "share of the target's probability spread over all tokens")
     evaluate_every: int = described(500, "steps between looks at the held-out text, with a sample each")
+    snapshots: int = described(12, "models kept along the way, besides the untrained one, denser early; 0: none")
     seed: int = described(1, "of the weights, the batches and the samples: one seed, one result, to the bit")
     threads: int = described(2, "parts of a batch that run side by side")
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("steps", "batch_size", "evaluate_every", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -57,7 +59,7 @@ class Recipe:
         for name in ("beta1", "beta2", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
-        for name in ("sequences_at_once", "warmup_steps", "weight_decay", "clip_norm"):
+        for name in ("sequences_at_once", "warmup_steps", "weight_decay", "clip_norm", "snapshots"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
         if self.schedule not in SCHEDULES:
@@ -101,6 +103,19 @@ class Recipe:
         if self.schedule == "cosine":
             return 0.5 * (1 + math.cos(math.pi * progress))
         return 1 - progress if self.schedule == "linear" else 1.0
+
+    def looks_at(self, step: int) -> bool:
+        """Return whether the held-out text is looked at after a step: now and then, and at the end."""
+        return step % self.evaluate_every == 0 or step == self.steps
+
+    def snapshot_steps(self) -> set[int]:
+        """Return the steps after which the model is kept: of n snapshots the i-th after steps · (i / n)³.
+
+        >>> sorted(Recipe(steps=1000, snapshots=5).snapshot_steps())
+        [0, 8, 64, 216, 512, 1000]
+        """
+        n = self.snapshots
+        return {round(self.steps * i**3 / n**3) for i in range(n + 1)} if n else set()
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> optim.Optimizer:

@@ -1,26 +1,37 @@
-"""A run: from a text to a directory with a trained model, its log and an honest score."""
+"""A run: from a text to a directory with a trained model, its log and an honest score.
+
+Whatever happens to the process, the directory holds a checkpoint from which training goes on to exactly the same
+result, bit for bit, as if nothing had happened.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import minigrad as mg
-from minigrad import Tensor
-from transformer.checkpoint import save_checkpoint
+from minigrad import Tensor, optim
+from transformer.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from transformer.config import Config
+from transformer.directory import Log, RunDirectory
 from transformer.evaluation import Score
 from transformer.generation import generate
 from transformer.model import Transformer
 from transformer.recipe import Recipe, make_optimizer
-from transformer.text import Text, make_tokenizer
-from transformer.training import Progress, training_steps
+from transformer.text import Text, make_tokenizer, text_of_run
+from transformer.training import NonFiniteLoss, Progress, training_steps
 
 EVALUATED_TOKENS = 50_000  # of a long held-out text, what the looks during training are limited to
+SAMPLE_TOKENS = 200
+LOG_LINES = 500  # about so many in a whole run
+SAVE_SECONDS = 30.0  # between two savings of the latest state, however long a step takes …
+SAVE_SHARE = 0.05  # … but they take at most this share of the time
 
 
 class Listener:
@@ -35,6 +46,14 @@ class Listener:
     def sampled(self, step: int, text: str) -> None:
         """Be told of a sample."""
 
+    def should_stop(self) -> bool:
+        """Be asked, after each step, whether to save and stop."""
+        return False
+
+
+class Stopped(Exception):
+    """The run was stopped before its end; the message says at which step, and how to go on."""
+
 
 def train(
     text: str | Text,
@@ -46,8 +65,9 @@ def train(
 ) -> tuple[Transformer, Score]:
     """Train a model on a text and write the run to the directory ``out``.
 
-    ``last.safetensors`` holds the latest state with the optimiser's, ``best.safetensors`` the weights that
-    predicted the held-out text best so far, ``log.jsonl`` a line for every evaluation.
+    ``last.safetensors`` holds the latest state of the training, for :func:`resume`; ``best.safetensors`` the
+    weights that predicted the held-out text best so far; ``snapshots/`` the model along the way; ``log.jsonl``
+    the losses.
 
     Args:
         text: what to learn: a str, which is taken by characters, or a text encoded by :meth:`Text.encode`.
@@ -62,61 +82,264 @@ def train(
 
     Raises:
         DataError: the text is too short.
+        ValueError: the directory holds a run already.
         OSError: the directory can't be written.
         NonFiniteLoss: the loss became infinite or NaN; the last good checkpoint stays.
+        Stopped: the listener wanted to stop.
     """
     if isinstance(text, str):
         tokenizer = make_tokenizer(text)
         config = config or Config(vocab_size=tokenizer.vocab_size)
         text = Text.encode(text, tokenizer, config.context)
     config = config or Config(vocab_size=text.tokenizer.vocab_size)
-    recipe, listener, out = recipe or Recipe(), listener or Listener(), Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    mg.manual_seed(recipe.seed)
-    model = Transformer(config)
-    optimizer = make_optimizer(model, recipe)
-    best: dict[str, Tensor] = {}
-    best_loss = math.inf
-    with (out / "log.jsonl").open("w", encoding="utf-8") as log:
-        for progress in training_steps(model, text.train_ids, recipe, optimizer):
-            listener.stepped(progress)
-            if progress.step % recipe.evaluate_every and progress.step != recipe.steps:
-                continue
-            score = text.score(model, EVALUATED_TOKENS, recipe.threads)
-            listener.evaluated(progress.step, score)
-            if score.nats_per_character < best_loss:
-                best_loss = score.nats_per_character
-                best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-                save_checkpoint(out / "best.safetensors", model, text.tokenizer, {"source": source})
-            state = {
-                "source": source,
-                "recipe": dataclasses.asdict(recipe),
-                "step": progress.step,
-                "optimizer": optimizer.state_dict(),
-                "rng": mg.get_rng_state(),
-            }
-            save_checkpoint(out / "last.safetensors", model, text.tokenizer, state)
-            log.write(json.dumps(log_line(progress, score)) + "\n")
-            log.flush()
-            if progress.step != recipe.steps:
-                with mg.fork_rng():  # a sample must not change what is trained
-                    sample = "".join(generate(model, text.tokenizer, "", 200, seed=recipe.seed))
-                listener.sampled(progress.step, sample)
-                model.train()
-    if best:
-        model.load_state_dict(best)
-    model.eval()
-    return model, text.score(model, threads=recipe.threads)
+    with Run.start(out, text, config, recipe or Recipe(), source) as run:
+        run.train(listener)
+        return run.result()
 
 
-def log_line(progress: Progress, score: Score) -> dict[str, Any]:
-    """Return what ``log.jsonl`` says of an evaluation: losses in nats, the seconds since the start."""
+def resume(
+    out: str | Path, text: str | None = None, steps: int | None = None, listener: Listener | None = None
+) -> tuple[Transformer, Score]:
+    """Go on with the run in the directory ``out``, from its last checkpoint, to the result it would have had.
+
+    Args:
+        out: the run's directory.
+        text: what the run learns from (default: it is read from where it was).
+        steps: the steps of the whole run, if it is to become longer: from here on, the learning rate then follows
+            the schedule of a run of so many steps.
+        listener: is told of every step.
+
+    Returns:
+        The best model and its score on the whole held-out part.
+
+    Raises:
+        CheckpointError: there is no state of a training in ``out``, or it is damaged.
+        DataError: the text is another one than the run learned from, or no longer there.
+        ValueError: the run has had all its steps; or as of :func:`train`.
+    """
+    with Run.resume(out, text, steps) as run:
+        run.train(listener)
+        return run.result()
+
+
+@dataclass
+class Run:
+    """A training and the directory that keeps it safe: made by :meth:`start` or :meth:`resume`."""
+
+    directory: RunDirectory
+    text: Text
+    source: Sequence[str] | None
+    recipe: Recipe
+    model: Transformer
+    optimizer: optim.Optimizer
+    rng: Tensor  # the state of the generator from which batches and dropout are drawn
+    progress: Progress = dataclasses.field(default_factory=Progress)
+    best_loss: float = math.inf  # in nats per character of held-out text, of best.safetensors
+    next_save: float = 0.0  # on the clock
+
+    @classmethod
+    @contextmanager
+    def start(
+        cls, out: str | Path, text: Text, config: Config, recipe: Recipe, source: Sequence[str] | None = None
+    ) -> Iterator[Run]:
+        """Begin a run, whose directory is locked inside the block: arguments and errors as of :func:`train`."""
+        directory = RunDirectory(out)
+        with directory.create():
+            with mg.fork_rng(recipe.seed):
+                model = Transformer(config)
+                rng = mg.get_rng_state()
+            yield cls(directory, text, source, recipe, model, make_optimizer(model, recipe), rng)
+
+    @classmethod
+    @contextmanager
+    def resume(cls, out: str | Path, text: str | None = None, steps: int | None = None) -> Iterator[Run]:
+        """Take up a run, whose directory is locked inside the block: arguments and errors as of :func:`resume`."""
+        directory = RunDirectory(find_run(Path(out)))
+        with directory.reopen():
+            checkpoint = load_checkpoint(directory.last)
+            recipe, progress, optimizer = training_state(checkpoint, directory.last)
+            if steps is not None:
+                recipe = dataclasses.replace(recipe, steps=steps)
+            if progress.step >= recipe.steps:
+                raise ValueError(
+                    f"the run in '{directory.path}' has done {progress.step:,} of {recipe.steps:,} steps: "
+                    f"to train it further, give more (--steps)"
+                )
+            state = checkpoint.training
+            learned = Text.encode(text_of_run(state, text), checkpoint.tokenizer, checkpoint.config.context)
+            best_loss = state["best_loss"] if usable(directory.best) else math.inf
+            yield cls(
+                directory,
+                learned,
+                state.get("source"),
+                recipe,
+                checkpoint.model,
+                optimizer,
+                state["rng"],
+                progress,
+                best_loss,
+            )
+
+    def train(self, listener: Listener | None = None) -> None:
+        """Take all the steps that remain."""
+        listener = listener or Listener()
+        with mg.fork_rng(), Log(self.directory.log, self.progress.step) as log:
+            mg.set_rng_state(self.rng)
+            if self.progress.step == 0:
+                self.save(log)
+                self.keep_snapshot(None)
+            steps = training_steps(self.model, self.text.train_ids, self.recipe, self.optimizer, self.progress)
+            try:
+                for progress in steps:
+                    self.progress, self.rng = progress, mg.get_rng_state()
+                    with mg.fork_rng():  # whoever watches may draw numbers too, without changing what is trained
+                        listener.stepped(progress)
+                        self.after_step(listener, log)
+            except NonFiniteLoss as error:
+                raise NonFiniteLoss(f"{error}; the last good checkpoint is '{self.directory.last}'") from None
+
+    def result(self) -> tuple[Transformer, Score]:
+        """Return the best model and its score on the whole held-out part."""
+        best = load_checkpoint(self.directory.best).model
+        return best, self.text.score(best, threads=self.recipe.threads)
+
+    def after_step(self, listener: Listener, log: Log) -> None:
+        """Look at the model, keep it and write about it, each when it is due.
+
+        What the latest state relies on is written before it.  After a crash in between, the steps since the
+        state before are taken once more, and write the same again.
+        """
+        step, recipe = self.progress.step, self.recipe
+        score = sample = None
+        if recipe.looks_at(step):
+            score = self.evaluate()
+            listener.evaluated(step, score)
+            if step != recipe.steps:
+                sample = self.sample()
+        self.keep_snapshot(sample)
+        if score is not None or step % max(1, recipe.steps // LOG_LINES) == 0:
+            log.write(log_line(self.progress, score))
+        stop = listener.should_stop() and step != recipe.steps
+        if score is not None or stop or time.monotonic() >= self.next_save:
+            self.save(log)
+        if sample is not None:
+            listener.sampled(step, sample)
+        if stop:
+            raise Stopped(
+                f"stopped after step {step:,} of {recipe.steps:,}, and saved; "
+                f"go on with: transformer train --resume {self.directory.path}"
+            )
+
+    def evaluate(self) -> Score:
+        """Return the score on held-out text; if it is the best so far, keep the weights."""
+        score = self.text.score(self.model, EVALUATED_TOKENS, self.recipe.threads)
+        loss = score.nats_per_character
+        if not math.isfinite(loss):
+            raise NonFiniteLoss(
+                f"the loss on held-out text became infinite or NaN after step {self.progress.step} (learning rate "
+                f"{self.progress.learning_rate:.3g}, gradient norm {self.progress.gradient_norm:.3g}): "
+                "try a lower learning rate"
+            )
+        if loss < self.best_loss:
+            self.best_loss = loss
+            self.write(self.directory.best, {"held_out_nats_per_character": loss})
+        return score
+
+    def sample(self) -> str:
+        """Return what the model writes after an empty prompt."""
+        text = "".join(generate(self.model, self.text.tokenizer, "", SAMPLE_TOKENS, seed=self.recipe.seed))
+        self.model.train()
+        return text
+
+    def keep_snapshot(self, sample: str | None) -> None:
+        """Keep the model as it is now, if it is time, with what it writes if that is known."""
+        if self.progress.step not in self.recipe.snapshot_steps():
+            return
+        self.directory.snapshots.mkdir(exist_ok=True)
+        self.write(self.directory.snapshot(self.progress.step), {"sample": sample})
+
+    def save(self, log: Log) -> None:
+        """Replace the latest state by the present one."""
+        began = time.monotonic()
+        log.sync()
+        state = {
+            "recipe": dataclasses.asdict(self.recipe),
+            "progress": dataclasses.asdict(self.progress),
+            "optimizer": self.optimizer.state_dict(),
+            "rng": self.rng,
+            "best_loss": self.best_loss,
+        }
+        self.write(self.directory.last, state)
+        now = time.monotonic()
+        self.next_save = now + max(SAVE_SECONDS, (now - began) / SAVE_SHARE)
+
+    def write(self, path: Path, state: dict[str, Any]) -> None:
+        """Write a checkpoint: the model, the text that it learns from, the step, and what else is known."""
+        known = {"source": self.source, "text_sha256": self.text.sha256, "step": self.progress.step}
+        save_checkpoint(path, self.model, self.text.tokenizer, known | state)
+
+
+def log_line(progress: Progress, score: Score | None) -> dict[str, Any]:
+    """Return what ``log.jsonl`` says of a step: losses in nats, the seconds since the start.
+
+    The loss on held-out text is there for those steps after which it was looked at.
+    """
+    held_out = {"held_out_nats_per_character": round(score.nats_per_character, 6)} if score else {}
     return {
         "step": progress.step,
         "loss": round(progress.smooth_loss, 6),
-        "held_out_nats_per_character": round(score.nats_per_character, 6),
+        **held_out,
         "learning_rate": progress.learning_rate,
         "gradient_norm": round(progress.gradient_norm, 6),
         "tokens": progress.tokens,
         "seconds": round(progress.seconds, 3),
     }
+
+
+def training_state(checkpoint: Checkpoint, path: Path) -> tuple[Recipe, Progress, optim.Optimizer]:
+    """Return the recipe, progress and optimizer of a checkpoint's training.
+
+    Raises:
+        CheckpointError: it holds weights only, or a state that doesn't fit them.
+    """
+    state = checkpoint.training
+    if "optimizer" not in state:
+        raise CheckpointError(
+            f"'{path}' holds a model's weights but not the state of its training, so it can't be resumed"
+        )
+    try:
+        recipe, progress = Recipe(**state["recipe"]), Progress(**state["progress"])
+        if not 0 <= progress.step <= recipe.steps:
+            raise ValueError(f"it has done {progress.step} of {recipe.steps} steps")
+        optimizer = make_optimizer(checkpoint.model, recipe)
+        optimizer.load_state_dict(state["optimizer"])
+        mg.Generator().set_state(state["rng"])
+        if not isinstance(state["best_loss"], float):
+            raise ValueError("its best loss is no number")
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise CheckpointError(f"the state of the training in '{path}' is damaged: {reason}") from None
+    return recipe, progress, optimizer
+
+
+def usable(path: Path) -> bool:
+    """Return whether there is a whole checkpoint."""
+    try:
+        load_checkpoint(path)
+    except CheckpointError:
+        return False
+    return True
+
+
+def find_run(path: Path) -> Path:
+    """Return the run's directory, which may be named by its last checkpoint too.
+
+    Raises:
+        CheckpointError: it is another file.
+    """
+    if not path.is_file():
+        return path
+    training_state(load_checkpoint(path), path)
+    if path.name != "last.safetensors":
+        raise CheckpointError(f"'{path}' is a file: give the run's directory")
+    return path.parent

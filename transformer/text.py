@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor
-from transformer.data import DataError, split_text
+from transformer.data import DataError, default_corpus, read_text, split_text
 from transformer.evaluation import Score, cross_entropy_of
 from transformer.model import Transformer
 from transformer.tokenizer import BPETokenizer, CharTokenizer, Tokenizer
+
+DEFAULT_VOCAB_SIZE = 512  # of a tokenizer by byte-pair encoding
 
 
 @dataclass
@@ -22,6 +27,11 @@ class Text:
     train_ids: Tensor
     held_out_ids: Tensor
     tokenizer: Tokenizer
+
+    @property
+    def sha256(self) -> str:
+        """The hash by which a text is known again."""
+        return hash_of(self.train, self.held_out)
 
     @classmethod
     def encode(cls, text: str, tokenizer: Tokenizer, context: int) -> Text:
@@ -53,7 +63,7 @@ class Text:
         return Score(nats, len(text), len(text.encode("utf-8", "surrogatepass")))
 
 
-def make_tokenizer(text: str, kind: str = "char", vocab_size: int = 512) -> Tokenizer:
+def make_tokenizer(text: str, kind: str = "char", vocab_size: int = DEFAULT_VOCAB_SIZE) -> Tokenizer:
     """Return a tokenizer for a text: of its characters, or learned from its training part by byte-pair encoding.
 
     Raises:
@@ -64,3 +74,32 @@ def make_tokenizer(text: str, kind: str = "char", vocab_size: int = 512) -> Toke
     if kind == "bpe":
         return BPETokenizer.train(split_text(text)[0], vocab_size)
     raise ValueError(f"the tokenizer must be char or bpe, not {kind!r}")
+
+
+def hash_of(*parts: str) -> str:
+    """Return the SHA-256 of a text that may be in parts."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part.encode("utf-8", "surrogatepass"))
+    return total.hexdigest()
+
+
+def text_of_run(training: Mapping[str, Any], text: str | None = None) -> str:
+    """Return the text that a run learned from.
+
+    Args:
+        training: what its checkpoint says of the training.
+        text: the same, if it is at hand; else it is read from where it was.
+
+    Raises:
+        DataError: it can't be read any more, or is another one now.
+    """
+    source = training.get("source")
+    if text is None:
+        text = read_text([Path(str(name)) for name in source]) if source else default_corpus()
+        name = ", ".join(map(repr, source)) if source else "Python's own reference text"
+    else:
+        name = "the text that was given"
+    if hash_of(text) != training.get("text_sha256"):
+        raise DataError(f"{name} is not (or no longer) what the run learned from: give that very text")
+    return text

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import minigrad as mg
 from minigrad import Tensor, optim
 from minigrad.nn.utils import clip_grad_norm_
+from transformer.config import check_types
 from transformer.data import random_batch
 from transformer.model import Transformer
 from transformer.recipe import Recipe, make_optimizer
@@ -57,15 +58,19 @@ class Trainer:
         mg.keep_freed_memory()  # every step allocates what the last one freed
 
     def step(self, ids: Tensor, targets: Tensor) -> float:
-        """Learn from one batch: token ids (B, T) and the tokens after them (B, T).  Returns the loss before."""
+        """Learn from one batch: token ids (B, T) and the tokens after them (B, T).  Returns the loss before.
+
+        If the loss or a gradient is infinite or NaN, the weights stay as they were.
+        """
         with mg.limit_threads(1):  # the parallel parts already use all processors
             self.optimizer.zero_grad()
             loss, gradients = self.differentiate(ids, targets)
             for parameter, gradient in zip(self.parameters, gradients, strict=True):
                 parameter.grad = gradient
-            if self.clip_norm is not None:
-                self.gradient_norm = clip_grad_norm_(self.parameters, self.clip_norm).item()
-            self.optimizer.step()
+            longest = math.inf if self.clip_norm is None else self.clip_norm
+            self.gradient_norm = clip_grad_norm_(self.parameters, longest).item()
+            if math.isfinite(loss) and math.isfinite(self.gradient_norm):
+                self.optimizer.step()
         return loss
 
     def differentiate(self, ids: Tensor, targets: Tensor) -> tuple[float, list[Tensor]]:
@@ -109,20 +114,27 @@ def add_all(totals: Sequence[Tensor], others: Sequence[Tensor]) -> None:
 
 
 class NonFiniteLoss(ArithmeticError):
-    """The loss became infinite or NaN: training cannot go on from here."""
+    """The loss or its gradient became infinite or NaN: training cannot go on from here."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Progress:
-    """What a training loop reports after each step."""
+    """How far a training has come: what is reported after each step.
 
-    step: int  # steps done
-    loss: float  # of this step's batch, in nats per token
-    smooth_loss: float  # a running mean of it
-    learning_rate: float
-    gradient_norm: float
-    tokens: int  # seen so far
-    seconds: float  # since the start
+    Raises:
+        ValueError: a field is of another type.
+    """
+
+    step: int = 0  # steps done
+    loss: float = math.nan  # of this step's batch, in nats per token
+    smooth_loss: float = math.nan  # a running mean of it
+    learning_rate: float = math.nan
+    gradient_norm: float = math.nan
+    tokens: int = 0  # seen so far
+    seconds: float = 0.0  # of training so far
+
+    def __post_init__(self) -> None:
+        check_types(self)
 
     @property
     def tokens_per_second(self) -> float:
@@ -131,15 +143,23 @@ class Progress:
 
 
 def training_steps(
-    model: Transformer, ids: Tensor, recipe: Recipe, optimizer: optim.Optimizer | None = None
+    model: Transformer,
+    ids: Tensor,
+    recipe: Recipe,
+    optimizer: optim.Optimizer | None = None,
+    done: Progress | None = None,
 ) -> Iterator[Progress]:
     """Train on random windows of ``ids`` and yield after every step.
 
+    With the model, the optimizer and the random generator as they were after some step, and that step's report
+    as ``done``, training goes on exactly as it would have done.
+
     Raises:
-        NonFiniteLoss: with the step, the rate and the gradient norm.
+        NonFiniteLoss: with the step, the rate and the gradient norm; the weights are as before that step.
     """
     optimizer = optimizer or make_optimizer(model, recipe)
-    schedule = optim.lr_scheduler.LambdaLR(optimizer, recipe.rate)
+    done = done or Progress()
+    schedule = optim.lr_scheduler.LambdaLR(optimizer, recipe.rate, last_epoch=done.step - 1)
     trainer = Trainer(
         model,
         optimizer,
@@ -150,16 +170,18 @@ def training_steps(
     )
     model.train()
     context = model.config.context
-    started, smooth = time.perf_counter(), math.nan
-    for step in range(recipe.steps):
+    started, smooth, tokens = time.perf_counter() - done.seconds, done.smooth_loss, done.tokens
+    for step in range(done.step + 1, recipe.steps + 1):
         rate = schedule.get_last_lr()[0]
         loss = trainer.step(*random_batch(ids, recipe.batch_size, context))
-        if not math.isfinite(loss):
+        norm = trainer.gradient_norm
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            what = "gradient" if math.isfinite(loss) else "loss"
             raise NonFiniteLoss(
-                f"the loss became {loss} at step {step + 1} (learning rate {rate:.3g}, gradient norm "
-                f"{trainer.gradient_norm:.3g}): try a lower learning rate"
+                f"the {what} became infinite or NaN at step {step} (loss {loss:.3g}, learning rate {rate:.3g}, "
+                f"gradient norm {norm:.3g}): try a lower learning rate"
             )
         schedule.step()
-        smooth = loss if step == 0 else smooth + 0.05 * (loss - smooth)
-        tokens = (step + 1) * recipe.batch_size * context
-        yield Progress(step + 1, loss, smooth, rate, trainer.gradient_norm, tokens, time.perf_counter() - started)
+        smooth = loss if step == 1 else smooth + 0.05 * (loss - smooth)
+        tokens += recipe.batch_size * context
+        yield Progress(step, loss, smooth, rate, norm, tokens, time.perf_counter() - started)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 
 from tqdm import tqdm
 
@@ -14,8 +13,8 @@ from transformer.checkpoint import find_checkpoint, load_checkpoint
 from transformer.commands.options import add_run, add_text
 from transformer.commands.report import describe_model, describe_source, print_scores
 from transformer.commands.runs import latest_run
-from transformer.data import default_corpus, read_text
-from transformer.text import Text
+from transformer.data import read_text
+from transformer.text import Text, text_of_run
 
 HELP = "Measure how well a model predicts text, beside n-gram baselines."
 
@@ -31,8 +30,7 @@ def run(arguments: argparse.Namespace) -> None:
     path = find_checkpoint(arguments.out or latest_run())
     checkpoint = load_checkpoint(path)
     source = checkpoint.training.get("source")
-    learned = read_text([Path(name) for name in source]) if source else default_corpus()
-    parts = Text.encode(learned, checkpoint.tokenizer, checkpoint.config.context)
+    parts = Text.encode(text_of_run(checkpoint.training), checkpoint.tokenizer, checkpoint.config.context)
     files = arguments.text
     if files:
         text = read_text(files)
@@ -41,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"text   {describe_source(files)}: {len(text):,} characters")
     else:
         print(f"text   the held-out part of {describe_source(source)}: {len(parts.held_out):,} characters")
-    print(f"model  {path}, {describe_model(checkpoint.config)}", flush=True)
+    print(f"model  {path}, {describe_model(checkpoint.model)}", flush=True)
     baselines = ngram_baselines(parts.train, parts.held_out, vocab_size=len(set(parts.train + parts.held_out)))
     with tqdm(total=len(parts.held_out_ids), unit="token", dynamic_ncols=True, leave=False) as bar:
         score = parts.score(checkpoint.model, threads=os.cpu_count() or 1, on_batch=bar.update)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from transformer.baselines import Baseline
-from transformer.config import Config
 from transformer.evaluation import Score
 from transformer.model import Transformer
 from transformer.text import Text
-from transformer.tokenizer import BPETokenizer, Tokenizer
+from transformer.tokenizer import BPETokenizer
 
 
 def print_scores(score: Score, baselines: Sequence[Baseline]) -> None:
@@ -29,9 +28,9 @@ def describe_source(files: Sequence[Any] | None) -> str:
     return ", ".join(str(path) for path in files) if files else "Python's own reference text"
 
 
-def describe_tokenizer(tokenizer: Tokenizer, kind: str, asked: int, parts: Text) -> str:
-    """Return what a tokenizer is and does to the text."""
-    n = tokenizer.vocab_size
+def describe_tokenizer(parts: Text, asked: int = 0) -> str:
+    """Return what a tokenizer is and does to a text; ``asked``: how many tokens were asked for."""
+    tokenizer, n = parts.tokenizer, parts.tokenizer.vocab_size
     per_token = len(parts.train) / len(parts.train_ids)
     if not isinstance(tokenizer, BPETokenizer):
         return f"{n} different characters, one token each: {len(parts.train_ids):,} to learn from"
@@ -40,9 +39,9 @@ def describe_tokenizer(tokenizer: Tokenizer, kind: str, asked: int, parts: Text)
     return f"{n:,} by byte-pair encoding{note}: {size}"
 
 
-def describe_model(config: Config) -> str:
+def describe_model(model: Transformer) -> str:
     """Return a model's dimensions and size."""
-    n = Transformer(config).n_parameters()
+    config, n = model.config, model.n_parameters()
     return (
         f"{config.n_layers} layers, {config.n_heads} heads, d_model {config.d_model}, d_ff {config.d_ff}, "
         f"context {config.context}: {n:,} parameters"

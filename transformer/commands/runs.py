@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
 from pathlib import Path
 
 from transformer.checkpoint import CheckpointError
@@ -10,24 +12,17 @@ RUNS = Path("runs")
 
 
 def new_run() -> Path:
-    """Return the first unused directory of runs/1, runs/2, …"""
-    n = 1
-    while (RUNS / str(n)).exists():
-        n += 1
-    return RUNS / str(n)
-
-
-def unused(out: Path) -> Path:
-    """Return ``out`` if no run is in it.
+    """Make the first unused directory of runs/1, runs/2, …: two commands at once get two.
 
     Raises:
-        ValueError: there is one, or ``out`` is a file.
+        OSError: it can't be made.
     """
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"'{out}' is a file: give a directory for the run")
-    if any((out / name).exists() for name in ("last.safetensors", "best.safetensors", "log.jsonl")):
-        raise ValueError(f"'{out}' already holds a run: give another directory, or remove it")
-    return out
+    for n in itertools.count(1):
+        path = RUNS / str(n)
+        with suppress(FileExistsError):
+            path.mkdir(parents=True)
+            return path
+    raise AssertionError("there is always a next number")
 
 
 def latest_run() -> Path:

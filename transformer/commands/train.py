@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tqdm import tqdm
 
-import minigrad as mg
-from transformer import run as runner
 from transformer.baselines import Baseline, ngram_baselines
 from transformer.commands.options import add_fields, add_text, chosen
 from transformer.commands.report import (
@@ -20,19 +19,22 @@ from transformer.commands.report import (
     print_scores,
     printable,
 )
-from transformer.commands.runs import new_run, unused
+from transformer.commands.runs import new_run
+from transformer.commands.signals import StopSignals
 from transformer.config import Config
 from transformer.data import default_corpus, read_text
+from transformer.directory import RunDirectory
 from transformer.evaluation import Score
 from transformer.footprint import check_memory
 from transformer.presets import PRESETS, of_depth
 from transformer.recipe import Recipe
-from transformer.run import Listener
-from transformer.text import Text, make_tokenizer
+from transformer.run import Listener, Run
+from transformer.text import DEFAULT_VOCAB_SIZE, Text, make_tokenizer
 from transformer.training import Progress
 
 HELP = "Train a model on a text."
 FROM_PRESET = {name for preset in (*PRESETS.values(), of_depth(1)) for name in (*preset.model, *preset.training)}
+WITH_RESUME = ("command", "resume", "text", "steps")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,19 +42,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_text(parser, "UTF-8 text to learn (default: Python's own reference text, which comes with it)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write the run (default: a new runs/N)")
     parser.add_argument(
-        "--tokenizer",
-        choices=("char", "bpe"),
-        default="char",
-        help="of characters, or byte-pair (default: char)",
+        "--resume",
+        type=Path,
+        metavar="RUN",
+        help="go on with a run that was stopped, exactly as if it had not been; with --steps, make it longer",
     )
+    parser.add_argument("--tokenizer", choices=("char", "bpe"), help="of characters, or byte-pair (default: char)")
     parser.add_argument(
-        "--vocab-size", type=int, default=512, metavar="INT", help="tokens of a bpe tokenizer (default: 512)"
+        "--vocab-size",
+        type=int,
+        metavar="INT",
+        help=f"tokens of a bpe tokenizer (default: {DEFAULT_VOCAB_SIZE})",
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--preset",
         choices=tuple(PRESETS),
-        default="small",
         help="a model and how to train it: in seconds, in minutes, or the paper's (default: small)",
     )
     size.add_argument(
@@ -70,56 +75,99 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train a model on a text and report its held-out loss beside the n-gram baselines."""
+    with start(arguments) if arguments.resume is None else resume(arguments) as run:
+        baselines = report(run, asked=arguments.vocab_size or DEFAULT_VOCAB_SIZE)
+        with StopSignals() as signals, Display(run, baselines, signals) as display:
+            run.train(display)
+        _, score = run.result()
+        done = run.progress
+        print(
+            f"\ntrained in {done.seconds:.0f} s ({done.tokens_per_second:,.0f} tokens/s); on the held-out text:\n"
+        )
+        print_scores(score, baselines)
+        print(f"\nwrote {run.directory.path}: {run.directory.describe()}")
+        print(f'next: transformer generate --out {run.directory.path} --prompt "The "')
+
+
+def start(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
+    """Begin a run; all that can be wrong with the arguments is found before anything is written.
+
+    Raises:
+        ValueError: an option, or the text, makes no sense.
+    """
     fields = {name: value for name, value in chosen(arguments, Config).items() if name != "vocab_size"}
+    preset = arguments.preset or "small" if arguments.depth is None else arguments.depth
+    kind = arguments.tokenizer or "char"
+    vocab_size = DEFAULT_VOCAB_SIZE if arguments.vocab_size is None else arguments.vocab_size
     files: list[Path] | None = arguments.text
-    kind, vocab_size = arguments.tokenizer, arguments.vocab_size
-    preset = arguments.preset if arguments.depth is None else arguments.depth
+    if arguments.out is not None:
+        RunDirectory(arguments.out).check_unused()
     text = read_text(files) if files else default_corpus()
     planned = Config.preset(preset, vocab_size=vocab_size if vocab_size > 0 else 1, **fields)
     recipe = Recipe.preset(preset, planned.d_model, **chosen(arguments, Recipe))  # complain before the work
     tokenizer = make_tokenizer(text, kind, vocab_size)
     config = Config.preset(preset, vocab_size=tokenizer.vocab_size, **fields)
     parts = Text.encode(text, tokenizer, config.context)
-    out = new_run() if arguments.out is None else unused(arguments.out)
+    check_memory(config, recipe)
+    source = [str(path.resolve()) for path in files] if files else None
+    return Run.start(arguments.out or new_run(), parts, config, recipe, source)
 
-    mg.manual_seed(recipe.seed)
+
+def resume(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
+    """Take up a run.
+
+    Raises:
+        ValueError: an option was given that the run has decided already.
+    """
+    for name, value in vars(arguments).items():
+        if value is not None and name not in WITH_RESUME:
+            raise ValueError(
+                f"--{name.replace('_', '-')} can't be given with --resume, for a run keeps what it began with: "
+                "only --steps can, to make it longer, and --text, if the text is elsewhere now"
+            )
+    text = read_text(arguments.text) if arguments.text else None
+    return Run.resume(arguments.resume, text, arguments.steps)
+
+
+def report(run: Run, asked: int) -> list[Baseline]:
+    """Print what will be done; return what simple counting achieves on the text."""
+    text, config, recipe, step = run.text, run.model.config, run.recipe, run.progress.step
+    characters = len(text.train) + len(text.held_out)
     print(
-        f"text       {describe_source(files)}: {len(text):,} characters, the last {len(parts.held_out):,} held out"
+        f"text       {describe_source(run.source)}: {characters:,} characters, "
+        f"the last {len(text.held_out):,} held out"
     )
-    print(f"tokens     {describe_tokenizer(tokenizer, kind, vocab_size, parts)}")
-    print(f"model      {describe_model(config)}")
+    print(f"tokens     {describe_tokenizer(text, 0 if step else asked)}")
+    print(f"model      {describe_model(run.model)}")
     print(
         f"training   {recipe.steps:,} steps of {recipe.batch_size} x {config.context} tokens, "
         f"{'AdamW' if recipe.weight_decay else 'Adam'} at {recipe.learning_rate:g}, "
         f"threads: {recipe.threads}, seed: {recipe.seed}"
     )
     print(f"memory     {check_memory(config, recipe)}")
-    baselines = ngram_baselines(parts.train, parts.held_out, vocab_size=len(set(text)))
-    best = min(baselines, key=lambda baseline: baseline.nats_per_symbol)
+    baselines = ngram_baselines(text.train, text.held_out, vocab_size=len(set(text.train) | set(text.held_out)))
     print(
         "baselines  " + " · ".join(f"{b.name} {b.nats_per_symbol:.3f}" for b in baselines) + " nats per character"
     )
-    print(f"run        {out}", flush=True)
-
-    began = time.perf_counter()
-    with Display(recipe.steps, best) as display:
-        source = [str(path.resolve()) for path in files] if files else None
-        _, score = runner.train(parts, out, config, recipe, display, source)
-    seconds = time.perf_counter() - began
-    print(f"\ntrained in {seconds:.0f} s ({display.tokens / seconds:,.0f} tokens/s); on the held-out text:\n")
-    print_scores(score, baselines)
-    print(f"\nwrote {out}: best.safetensors, last.safetensors, log.jsonl")
-    print(f'next: transformer generate --out {out} --prompt "The "')
+    print(f"run        {run.directory.path}" + f", from step {step:,} on" * bool(step), flush=True)
+    return baselines
 
 
 class Display(Listener):
     """A progress bar with the losses, and a sample now and then."""
 
-    def __init__(self, steps: int, best: Baseline) -> None:
-        self.bar = tqdm(total=steps, unit="step", dynamic_ncols=True, smoothing=0.05, mininterval=0.5)
-        self.best = best
+    def __init__(self, run: Run, baselines: Sequence[Baseline], signals: StopSignals) -> None:
+        self.bar = tqdm(
+            total=run.recipe.steps,
+            initial=run.progress.step,
+            unit="step",
+            dynamic_ncols=True,
+            smoothing=0.05,
+            mininterval=0.5,
+        )
+        self.signals = signals
+        self.best = min(baselines, key=lambda baseline: baseline.nats_per_symbol)
         self.held_out = ""
-        self.tokens = 0
 
     def __enter__(self) -> Display:
         return self
@@ -129,7 +177,6 @@ class Display(Listener):
 
     def stepped(self, progress: Progress) -> None:
         """Move the bar on."""
-        self.tokens = progress.tokens
         self.bar.set_postfix_str(
             f"loss {progress.smooth_loss:.3f}{self.held_out}, {progress.tokens_per_second:,.0f} tokens/s",
             refresh=False,
@@ -144,3 +191,7 @@ class Display(Listener):
     def sampled(self, step: int, text: str) -> None:
         """Print a sample above the bar."""
         self.bar.write(f"--- after {step:,} steps{self.held_out}\n{printable(text)}\n")
+
+    def should_stop(self) -> bool:
+        """Return whether the user has asked for it."""
+        return self.signals.requested

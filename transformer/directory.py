@@ -1,0 +1,154 @@
+"""A run's directory: what is in it, who may write there, and how its log stays whole.
+
+last.safetensors                   the latest state of the training, from which it can go on exactly
+best.safetensors                   the weights that predicted the held-out text best so far
+snapshots/00000000.safetensors …   the model along the way, after that many steps
+log.jsonl                          a line of JSON now and then
+.lock                              locked while a process trains here
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from transformer.checkpoint import CheckpointError
+from transformer.lock import exclusive
+
+
+class RunDirectory:
+    """The paths in a run's directory, and the right to write there."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.last = self.path / "last.safetensors"
+        self.best = self.path / "best.safetensors"
+        self.snapshots = self.path / "snapshots"
+        self.log = self.path / "log.jsonl"
+
+    def snapshot(self, step: int) -> Path:
+        """Return where the snapshot of a step is."""
+        return self.snapshots / f"{step:08d}.safetensors"
+
+    def describe(self) -> str:
+        """Return what is there, in a line."""
+        found = [path.name for path in (self.best, self.last, self.log) if path.exists()]
+        if n := len(list(self.snapshots.glob("*.safetensors"))):
+            found.append(f"{n} snapshots")
+        return ", ".join(found)
+
+    @contextmanager
+    def create(self) -> Iterator[None]:
+        """Make the directory, if need be, and hold its lock inside the block.
+
+        Raises:
+            ValueError: it holds a run already, or is a file.
+            OSError: it can't be written.
+        """
+        self.check_unused()
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self.lock():
+            self.check_unused()  # by another process, which was faster
+            yield
+
+    def check_unused(self) -> None:
+        """Raise if there is a run, or no place for one.
+
+        Raises:
+            ValueError: that.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"'{self.path}' is a file: give a directory for the run")
+        if any(path.exists() for path in (self.last, self.best, self.snapshots, self.log)):
+            raise ValueError(
+                f"'{self.path}' already holds a run: go on with it by --resume {self.path}, "
+                "give another directory, or remove it"
+            )
+
+    @contextmanager
+    def reopen(self) -> Iterator[None]:
+        """Hold the lock of a run that was begun before.
+
+        Raises:
+            CheckpointError: there is none.
+            ValueError: another process is training it.
+            OSError: the directory can't be written.
+        """
+        if not self.last.is_file():
+            raise CheckpointError(f"there is no run to resume in '{self.path}': it has no last.safetensors")
+        with self.lock():
+            yield
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes from writing here, and clean up what a killed one left half written."""
+        with exclusive(self.path / ".lock"):
+            for folder in (self.path, self.snapshots):
+                for leftover in folder.glob(".*.safetensors.*.tmp"):
+                    leftover.unlink()
+            yield
+
+
+class Log:
+    """``log.jsonl``, open for new lines.  It only ever holds whole lines, in the order of their steps.
+
+    Args:
+        path: the file, made if need be.
+        step: lines of later steps are removed: they will be written again.
+
+    Raises:
+        OSError: the file can't be written.
+    """
+
+    def __init__(self, path: Path, step: int) -> None:
+        self.file = path.open("ab", buffering=0)
+        self.file.truncate(whole_lines(path.read_bytes(), step))
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Append a line: all of it, or on an error nothing.
+
+        Raises:
+            OSError: the disk is full, for example.
+        """
+        end = self.file.seek(0, os.SEEK_END)
+        rest = memoryview(json.dumps(line, allow_nan=False).encode("utf-8") + b"\n")
+        try:
+            while rest:
+                rest = rest[self.file.write(rest) :]
+        except BaseException:
+            with suppress(OSError):
+                self.file.truncate(end)
+            raise
+
+    def sync(self) -> None:
+        """Have the lines reach the disk."""
+        os.fsync(self.file.fileno())
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.file.close()
+
+
+def whole_lines(content: bytes, step: int) -> int:
+    """Return how many bytes of a log, from its beginning, are whole lines of steps up to ``step``.
+
+    >>> whole_lines(b'{"step": 1}\\n{"step": 2}\\n{"st', step=5)
+    24
+    >>> whole_lines(b'{"step": 1}\\n{"step": 2}\\n', step=1)
+    12
+    """
+    length = 0
+    for line in content.splitlines(keepends=True):
+        try:
+            if not line.endswith(b"\n") or json.loads(line)["step"] > step:
+                break
+        except (ValueError, TypeError, KeyError):
+            break
+        length += len(line)
+    return length
