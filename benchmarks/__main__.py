@@ -21,6 +21,7 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks.sizes import SIZES
+from benchmarks.time_spent import print_profile
 
 KERNELS = ("softmax", "layer_norm", "gelu", "cross_entropy", "embedding")
 
@@ -110,7 +111,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: about a minute")
     parser.add_argument("--only", metavar="NAME", help="only the cases whose name contains this")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file as well")
+    parser.add_argument(
+        "--profile", choices=tuple(SIZES), metavar="SIZE", help="print where the time of one step goes instead"
+    )
     arguments = parser.parse_args()
+    if arguments.profile:
+        print_profile(SIZES[arguments.profile])
+        return 0
 
     with_torch = importlib.util.find_spec("torch") is not None
     chosen = [case for case in cases(arguments.quick) if not arguments.only or arguments.only in case[0]]

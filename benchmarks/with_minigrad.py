@@ -23,8 +23,8 @@ def set_threads(threads: int) -> None:
     mg.set_num_threads(threads)
 
 
-def step(size: Size, threads: int) -> Timed:
-    """One training step, exactly as ``transformer train`` takes it."""
+def trainer_and_batch(size: Size, threads: int) -> tuple[Trainer, tuple[mg.Tensor, mg.Tensor]]:
+    """Return what ``transformer train`` takes its steps with, and a batch."""
     mg.manual_seed(0)
     config = Config(
         vocab_size=size.vocab_size,
@@ -36,8 +36,13 @@ def step(size: Size, threads: int) -> Timed:
     model = Transformer(config)
     trainer = Trainer(model, make_optimizer(model, Recipe()), threads=threads)
     ids = mg.randint(size.vocab_size, (size.batch_size, size.context + 1))
-    inputs, targets = ids[:, :-1], ids[:, 1:]
-    return timed(lambda: trainer.step(inputs, targets), 10 if size.d_model < 64 else 1)
+    return trainer, (ids[:, :-1], ids[:, 1:])
+
+
+def step(size: Size, threads: int) -> Timed:
+    """One training step, exactly as ``transformer train`` takes it."""
+    trainer, batch = trainer_and_batch(size, threads)
+    return timed(lambda: trainer.step(*batch), 10 if size.d_model < 64 else 1)
 
 
 def chain(length: int) -> Timed:

@@ -17,6 +17,7 @@ from oracles import assert_close
 from strategies import dims, generators, laid_out, shapes, two_sided
 
 import minigrad as mg
+from minigrad.nn import functional as F
 from minigrad.op import registry
 
 for module in pkgutil.walk_packages(mg.__path__, "minigrad."):
@@ -124,6 +125,8 @@ def attention(draw):
     """T ≠ S, batches that broadcast, every mask, queries that see no key, dropout, scores up to ±800."""
     rng = draw(generators())
     t, s, d, d_v = (draw(st.integers(1, 4)) for _ in range(4))
+    if draw(st.integers(0, 3)) == 0:  # more queries than a causal attention works on at once
+        t, s = draw(st.sampled_from([(33, 33), (70, 70), (70, 40), (40, 70), (64, 1)]))
     left, right = draw(st.sampled_from([((), ()), ((2,), (2,)), ((2, 1), (1, 3)), ((2, 3), ()), ((1,), (2,))]))
     batch = np.broadcast_shapes(left, right)
     seen = rng.random(draw(st.sampled_from([(t, s), (*batch, t, s), (1, s)]))) < 0.6
@@ -213,3 +216,73 @@ def test_kernel_equals_composed_form(name, dtype, rtol, data):
         floor = rtol * max([1.0, *factors])
         assert_close(np.where(infinite, 0, actual), np.where(infinite, 0, expected), rtol=rtol, floor=floor)
     assert all(np.isfinite(gradient).all() for gradient in fused[1:])
+
+
+def rows_with(loud):
+    """Return scores (3, 4, 70): moderate, but for row (1, 2), where one is ``loud``."""
+    x = np.random.default_rng(3).standard_normal((3, 4, 70)).astype(np.float32)
+    x[1, 2, 5] = loud
+    return x
+
+
+@pytest.mark.parametrize("loud", [40.0, 3e4, -5e8, np.inf, -np.inf, np.nan])
+def test_how_a_row_is_kept_from_overflowing_touches_no_other_row(loud):
+    """Whether a row is shifted depends on its own numbers: all others give the same bits, whatever it holds."""
+    others = np.ones((3, 4), bool)
+    others[1, 2] = False
+
+    def results(x):
+        t = mg.from_numpy(x)
+        flat = t.reshape(12, 70)
+        target = mg.arange(12)
+        return {
+            "softmax": t.softmax(-1).numpy()[others],
+            "cross_entropy": F.cross_entropy(flat, target, reduction="none").numpy()[others.ravel()],
+            "attention": F.scaled_dot_product_attention(t, t[:1, :3], t[:1, :3]).numpy()[others],
+        }
+
+    calm = results(rows_with(0.5))
+    for name, found in results(rows_with(loud)).items():
+        np.testing.assert_array_equal(found, calm[name], err_msg=name)
+
+
+def test_a_loud_future_changes_nothing_before_it():
+    """A causal attention never reads what comes later, not even to see whether it would overflow."""
+    rng = np.random.default_rng(4)
+    q, k, v = rng.standard_normal((3, 2, 50, 8)).astype(np.float32)
+    loud = k.copy()
+    loud[:, 40:] *= 1e4
+
+    def attend(keys):
+        query, key = mg.tensor(q, requires_grad=True), mg.tensor(keys, requires_grad=True)
+        out = F.scaled_dot_product_attention(query, key, mg.tensor(v), is_causal=True)
+        g = mg.tensor(np.where(np.arange(50)[:, None] < 40, 1.5 * q, 0).astype(np.float32))
+        gradients = mg.autograd.grad(out, [query, key], g)
+        return [out.detach().numpy()[:, :40], *(x.numpy()[:, :40] for x in gradients)]
+
+    for calm, other in zip(attend(k), attend(loud), strict=True):
+        np.testing.assert_array_equal(calm, other)
+
+
+def test_cross_entropy_of_more_than_fits_into_one_block():
+    """The rows are worked through in blocks; each row, calm or loud, is as if it were alone."""
+    rng = np.random.default_rng(5)
+    logits = 3 * rng.standard_normal((7, 30_000))
+    logits[4] *= 400
+    target = rng.integers(0, 30_000, 7)
+    x = mg.tensor(logits, requires_grad=True)
+    g = rng.standard_normal(7)
+    (found,) = mg.autograd.grad(F.cross_entropy(x, mg.tensor(target), reduction="none"), x, mg.tensor(g))
+    p = np.exp(logits - logits.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    p[np.arange(7), target] -= 1
+    assert_close(found.numpy(), g[:, None] * p, rtol=1e-12)
+
+
+def test_layer_norm_of_nearly_constant_rows_keeps_its_digits():
+    """Around a mean a million times its deviation a row is normalised as well as its digits allow."""
+    rng = np.random.default_rng(6)
+    noise = rng.integers(-8, 9, (4, 64)).astype(np.float32)
+    x = mg.tensor(noise + np.array([[0], [1e3], [-1e5], [1e6]], np.float32))
+    expected = (noise - noise.mean(1, keepdims=True)) / noise.std(1, keepdims=True)
+    assert_close(F.layer_norm(x, (64,), eps=1e-12).numpy(), expected, rtol=2e-6)

@@ -1030,6 +1030,17 @@ CASES = {
     ),
     "bmm": products(mg.bmm, pairs=[((2, 2, 3), (2, 3, 2)), ((1, 2, 1), (1, 1, 3)), ((2, 2, 0), (2, 0, 2))]),
     "dot": products(mg.dot, pairs=[((3,), (3,)), ((1,), (1,)), ((0,), (0,))]),
+    "vecdot": products(
+        lambda x, y: np.vecdot(x, y),
+        pairs=[
+            ((3,), (3,)),
+            ((2, 3), (3,)),
+            ((2, 1, 3), (4, 3)),
+            ((1,), (2, 1)),
+            ((2, 0), (0,)),
+            ((0, 2), (1, 2)),
+        ],
+    ),
     "outer": products(mg.outer, pairs=[((3,), (2,)), ((1,), (4,)), ((0,), (2,))]),
     "einsum": einsums(),
     # shapes

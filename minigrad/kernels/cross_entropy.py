@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from minigrad.graph import Array
+from minigrad.kernels.softmax import exponentiate, row_sums
 from minigrad.op import kernel
 from minigrad.rules.elementwise import quietly
+
+BLOCK = 65536  # elements: 256 KB of float32
 
 
 def cross_entropy_composed(
@@ -46,17 +49,26 @@ def _cross_entropy_backward(
     kept = target != ignore_index
     scale = np.where(kept, g / max(np.count_nonzero(kept), 1) if reduction == "mean" else g, 0)
     scale = scale.astype(logits.dtype)
-    largest, log_sum = saved
-    dlogits = logits - largest[:, None]  # apart: their sum would lose the digits of log_sum where logits are large
-    dlogits -= log_sum[:, None]
-    np.exp(dlogits, out=dlogits)
-    if label_smoothing:
-        dlogits -= label_smoothing / logits.shape[1]
-    dlogits[np.arange(len(target)), np.where(kept, target, 0)] -= 1 - label_smoothing
-    dlogits *= scale[:, None]
+    shift, total = saved
+    share = scale[:, None] / total
+    shifted = shift.any()
+    dlogits = np.empty_like(logits)
+    for rows in blocks(logits.shape):
+        p = dlogits[rows]
+        np.exp(np.subtract(logits[rows], shift[rows], out=p) if shifted else logits[rows], out=p)
+        p *= share[rows]
+        if label_smoothing:
+            p -= scale[rows, None] * (label_smoothing / logits.shape[1])
+    dlogits[np.arange(len(target)), np.where(kept, target, 0)] -= (1 - label_smoothing) * scale
     if not kept.all():
         dlogits[~kept] = 0  # also where an ignored row holds infinities
     return (dlogits,)
+
+
+def blocks(shape: tuple[int, ...]) -> list[slice]:
+    """Return ranges of rows that fit into a near cache, where several passes over them cost little."""
+    at_once = max(1, BLOCK // max(shape[1], 1))
+    return [slice(start, start + at_once) for start in range(0, shape[0], at_once)]
 
 
 @kernel(_cross_entropy_backward, ["logits"], composed=cross_entropy_composed)
@@ -69,18 +81,20 @@ def _cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Any:
     """Logits (n, V) and class indices (n,) → the loss, and what makes up each row's normaliser to save."""
-    largest = np.max(logits, axis=1)
-    np.maximum(largest, np.finfo(logits.dtype).min, out=largest)
-    log_sum = np.log(np.add.reduce(np.exp(logits - largest[:, None]), axis=1))
+    shift, total = np.zeros((2, len(logits), 1), logits.dtype)
+    for rows in blocks(logits.shape):
+        exponentials = np.array(logits[rows])
+        shift[rows] = exponentiate(exponentials)
+        total[rows] = row_sums(exponentials)
     kept = target != ignore_index
     chosen = logits[np.arange(len(target)), np.where(kept, target, 0)]
-    loss = log_sum - (chosen - largest)
+    loss = np.log(total[:, 0]) - (chosen - shift[:, 0])
     if label_smoothing:
         loss += label_smoothing * (chosen - np.mean(logits, axis=1))
     loss[~kept] = 0
     if reduction == "none":
-        return loss, (largest, log_sum)
-    total = np.add.reduce(loss)
+        return loss, (shift, total)
+    result = np.add.reduce(loss)
     if reduction == "mean":
-        total = total / np.asarray(max(np.count_nonzero(kept), 1), logits.dtype)
-    return total, (largest, log_sum)
+        result = result / np.asarray(max(np.count_nonzero(kept), 1), logits.dtype)
+    return result, (shift, total)

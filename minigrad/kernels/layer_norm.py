@@ -44,23 +44,21 @@ def _layer_norm_backward(
     wanted: Collection[str] = (),
 ) -> tuple[Array, ...]:
     """dx = (h − mean(h) − x̂ · mean(h x̂)) / σ with h = g γ: what is left of h once the mean and x̂ are taken out."""
-    mean, inverse_deviation = saved
+    normalized, inverse_deviation = saved
     d = math.prod(normalized_shape)
-    g_rows = g.reshape(len(mean), d)
-    normalized = x.reshape(len(mean), d) - mean
-    normalized *= inverse_deviation
+    g_rows = g.reshape(normalized.shape)
     dx = dweight = dbias = None
     if "bias" in wanted:
         dbias = column_sums(g_rows).reshape(normalized_shape)
     if "weight" in wanted:
         dweight = column_sums(g_rows * normalized).reshape(normalized_shape)
     if "x" in wanted:
-        dx = np.array(g_rows) if weight is None else g_rows * weight.reshape(-1)
+        dx = g_rows * inverse_deviation
+        if weight is not None:
+            dx *= weight.reshape(-1)
         along = (np.vecdot(dx, normalized) / max(d, 1)).astype(dx.dtype)[:, None]
         dx -= _row_means(dx)
-        normalized *= along
-        dx -= normalized
-        dx *= inverse_deviation
+        dx -= normalized * along
         dx = dx if x.ndim == 2 and len(normalized_shape) == 1 else dx.reshape(x.shape)
     return dx, dweight, dbias
 
@@ -83,17 +81,20 @@ def layer_norm(
     d = math.prod(shape)
     rows = x.reshape(-1, d) if d else x.reshape(math.prod(x.shape[: -len(shape)]), 0)
     mean = _row_means(rows)
-    out = rows - mean
-    # The mean is rounded: taking the mean of what is left out as well makes a constant row exactly constant.
-    drift = _row_means(out)
-    out -= drift
-    mean += drift
-    inverse_deviation = (np.vecdot(out, out) / max(d, 1) + eps).astype(x.dtype)[:, None]
-    np.sqrt(inverse_deviation, out=inverse_deviation)
-    np.reciprocal(inverse_deviation, out=inverse_deviation)
-    out *= inverse_deviation
+    normalized = rows - mean
+    squares = np.vecdot(normalized, normalized)[:, None]
+    # The mean is rounded.  That shows where a row is nearly constant: there it is taken out once more.
+    rough = np.flatnonzero(squares < d * np.square(mean) / 256)
+    if rough.size:
+        again = normalized[rough]
+        again -= _row_means(again)
+        normalized[rough] = again
+        squares[rough] = np.vecdot(again, again)[:, None]
+    inverse_deviation = 1 / np.sqrt(squares / max(d, 1) + eps)
+    normalized *= inverse_deviation.astype(x.dtype, copy=False)
+    out = normalized
     if weight is not None:
-        out *= weight.reshape(-1)
+        out = normalized * weight.reshape(-1)
     if bias is not None:
-        out += bias.reshape(-1)
-    return out.reshape(x.shape), (mean, inverse_deviation)
+        out = np.add(out, bias.reshape(-1), out=None if weight is None else out)
+    return out.reshape(x.shape), (normalized, inverse_deviation)

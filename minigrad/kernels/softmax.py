@@ -1,10 +1,9 @@
-"""Softmax and its logarithm along one dimension, safe for scores of any size.
-
-Their rules need only the output, and are themselves differentiable NumPy.
-"""
+"""Softmax and its logarithm, and the exponentials without overflow that attention and cross-entropy share."""
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,54 @@ import numpy as np
 from minigrad.graph import Array
 from minigrad.op import op
 from minigrad.rules.elementwise import quietly
+
+
+@functools.cache
+def unshifted(dtype: np.dtype[Any]) -> float:
+    """Return how large |x| may be for e^x, and any sum of such, to be far from both ends of ``dtype``."""
+    return math.log(float(np.finfo(dtype).max)) / 3 if dtype.itemsize >= 4 else 0.0
+
+
+def exponentiate(x: Array, dim: int = -1, allowed: Array = None) -> Array:
+    """Overwrite x by e^(x − shift), where a row (along ``dim``) has one shift, and return the shifts, or 0.
+
+    The shift cancels in a softmax; it only keeps e^x from overflowing.  So a row of moderate numbers needs none,
+    and for all rows at once two quick passes tell: finding each row's largest number would cost more than the
+    exponentials themselves.  Where ``allowed`` is False, the result is 0.
+    """
+    shift: Array = 0
+    if x.size:
+        bound = unshifted(x.dtype)
+        if not (x.max() <= bound and x.min() >= -bound):  # also if one is NaN
+            shift = row_shifts(x, dim, bound, allowed)
+            x -= shift
+        np.exp(x, out=x)
+        if allowed is not None:
+            x *= allowed
+    return shift
+
+
+def row_shifts(x: Array, dim: int, bound: float, allowed: Array) -> Array:
+    """Return the shift of each row: its largest number, or 0 if all its numbers are within ``bound``.
+
+    So a row's result depends on no other row.  What is not allowed is overwritten by −inf first.
+    """
+    smallest = x if allowed is None else np.where(allowed, x, np.inf)
+    if allowed is not None:
+        np.copyto(x, -np.inf, where=~allowed)
+    largest = np.max(x, axis=dim, keepdims=True)
+    moderate = (np.min(smallest, axis=dim, keepdims=True) >= -bound) & (largest <= bound)
+    # A row that is all −inf becomes exp(−inf) = 0 throughout, instead of exp(−inf + inf) = NaN.
+    np.maximum(largest, np.finfo(x.dtype).min, out=largest)
+    largest[moderate] = 0
+    return largest
+
+
+def row_sums(x: Array, dim: int = -1) -> Array:
+    """Return the sums along ``dim``, kept as a dimension of size 1."""
+    if dim in (-1, x.ndim - 1):
+        return np.matmul(x, np.ones((x.shape[-1], 1), x.dtype))  # BLAS adds faster than NumPy's reduce
+    return np.add.reduce(x, axis=dim, keepdims=True)
 
 
 def softmax_composed(x: Array, dim: int) -> Array:
@@ -22,33 +69,22 @@ def softmax_composed(x: Array, dim: int) -> Array:
     return weights / total.masked_fill(total == 0, 1)
 
 
-def softmax_in_place(scores: Array, dim: int = -1) -> None:
-    """Overwrite ``scores`` by their softmax: four passes over memory that is allocated already."""
-    if scores.shape[dim] == 0:
-        return
-    largest = np.max(scores, axis=dim, keepdims=True)
-    # A row that is all −inf becomes exp(−inf) = 0 throughout, instead of exp(−inf + inf) = NaN.
-    np.maximum(largest, np.finfo(scores.dtype).min, out=largest)
-    scores -= largest
-    np.exp(scores, out=scores)
-    total = np.add.reduce(scores, axis=dim, keepdims=True)
-    total[total == 0] = 1
-    scores /= total
+def softmax_gradient(g: Array, out: Array, dim: int) -> Array:
+    """dxᵢ = outᵢ (gᵢ − Σⱼ gⱼ outⱼ), so a shift of all x changes nothing."""
+    if dim in (-1, out.ndim - 1) and out.ndim:
+        return out * (g - np.expand_dims(np.vecdot(g, out), -1))
+    return out * (g - np.sum(g * out, axis=dim, keepdims=True))
 
 
-@op(
-    promote="float",
-    composed=softmax_composed,
-    x=lambda g, out, dim: out * (g - np.sum(g * out, axis=dim, keepdims=True)),
-)
+@op(promote="float", composed=softmax_composed, x=softmax_gradient)
 @quietly
 def softmax(x: Array, dim: int) -> Array:
-    """e^xᵢ / Σⱼ e^xⱼ along ``dim``: positive numbers that sum to 1.  A row that is all −inf gives zeros.
-
-    The rule: dxᵢ = outᵢ (gᵢ − Σⱼ gⱼ outⱼ), so a shift of all x changes nothing.
-    """
+    """e^xᵢ / Σⱼ e^xⱼ along ``dim``: positive numbers that sum to 1.  A row that is all −inf gives zeros."""
     out = np.array(x, ndmin=1)
-    softmax_in_place(out, dim)
+    exponentiate(out, dim)
+    total = row_sums(out, dim)
+    total[total == 0] = 1
+    out /= total
     return out.reshape(np.shape(x))
 
 

@@ -254,7 +254,8 @@ def sigmoid(x: Array) -> Array:
 @op(x=lambda g, out: g * (out > 0))
 def relu(x: Array) -> Array:
     """max(x, 0), elementwise; the derivative at 0 is 0."""
-    return np.maximum(x, 0)
+    # With two bounds NumPy clips with vector instructions, with one, or maximum(x, 0), it does not.
+    return np.clip(x, 0, np.inf) if x.dtype.kind == "f" else np.maximum(x, 0)
 
 
 @op(promote="float", x=lambda g, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)))

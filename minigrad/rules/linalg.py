@@ -49,6 +49,21 @@ def matmul(x: Array, y: Array) -> Array:
     return np.matmul(x, y)
 
 
+@op(
+    numpy=np.vecdot,
+    promote="common",
+    x=lambda g, y: np.expand_dims(g, -1) * y,
+    y=lambda g, x: np.expand_dims(g, -1) * x,
+)
+def vecdot(x: Array, y: Array) -> Array:
+    """Σᵢ xᵢ yᵢ over the last dimension: the dot product of each row of x with that of y; the others broadcast.
+
+    Raises:
+        RuntimeError: the last dimensions differ.
+    """
+    return np.vecdot(x, y)
+
+
 def bmm(x: Tensor, y: Tensor) -> Tensor:
     """The matrix products of two batches: (b, n, k) and (b, k, m) to (b, n, m).
 
