@@ -3,5 +3,6 @@
 from transformer.explain.data import page_data
 from transformer.explain.material import Material, Subject
 from transformer.explain.page import json_text, page_html
+from transformer.explain.serve import ExplainServer
 
-__all__ = ["Material", "Subject", "json_text", "page_data", "page_html"]
+__all__ = ["ExplainServer", "Material", "Subject", "json_text", "page_data", "page_html"]

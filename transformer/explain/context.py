@@ -8,7 +8,7 @@ from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor
-from transformer.explain.material import DEFAULT_COMPARE, Subject, run
+from transformer.explain.material import Subject, run
 from transformer.explain.packing import packed
 from transformer.tokenizer import Tokenizer
 
@@ -20,7 +20,7 @@ def context(subject: Subject) -> dict[str, Any]:
 
 def compare(subject: Subject) -> dict[str, Any]:
     """Return a token's vectors in two phrases: its row, with its position added, and after each block."""
-    phrases = subject.compare or DEFAULT_COMPARE
+    phrases = subject.compare
     try:
         ids = [subject.tokenizer.encode(phrase)[-subject.config.context :] for phrase in phrases]
     except ValueError as error:

@@ -61,6 +61,7 @@ def page_data(subject: Subject, chapter_done: Callable[[str], Any] | None = None
         "version": VERSION,
         "run": str(subject.material.path),
         "served": False,
+        "compare": list(subject.compare),
         "model": {
             **config.to_dict(),
             "d_k": config.d_k,

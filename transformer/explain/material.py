@@ -20,6 +20,7 @@ from transformer.tokenizer import BPETokenizer, Tokenizer
 
 MOST_TOKENS = 64  # of a sentence: beyond that a matrix of tokens can't be read on a laptop
 DEFAULT_TOKENS = 32
+SAMPLE_TOKENS = 60
 DEFAULT_COMPARE = ("river bank", "savings bank")
 FIRST_MERGES = 256  # that byte-pair encoding would learn, shown where the model has a tokenizer of characters
 
@@ -130,12 +131,19 @@ class Subject:
         material: the run.
         text: the sentence; of a long one, the beginning is taken and ``notice`` says so.
         compare: two phrases that end in the same token.
+        sample_tokens: how far each snapshot continues the text.
 
     Raises:
         ValueError: the text is empty, or the tokenizer does not know a character of it.
     """
 
-    def __init__(self, material: Material, text: str, compare: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        material: Material,
+        text: str,
+        compare: Sequence[str] | None = None,
+        sample_tokens: int = SAMPLE_TOKENS,
+    ) -> None:
         self.material = material
         self.model, self.tokenizer = material.model, material.tokenizer
         self.config = material.model.config
@@ -147,7 +155,8 @@ class Subject:
         self.ids = ids[: min(MOST_TOKENS, self.config.context)]
         self.text = self.tokenizer.decode(self.ids)
         self.logits, self.cache = run(self.model, self.ids)
-        self.compare = tuple(compare) if compare else None
+        self.compare = tuple(compare) if compare else DEFAULT_COMPARE
+        self.sample_tokens = sample_tokens
 
     @cached_property
     def snapshot_runs(self) -> list[tuple[Tensor, dict[str, Tensor]]]:

@@ -8,8 +8,6 @@ from transformer.data import DataError
 from transformer.explain.material import Material, Subject
 from transformer.generation import generate
 
-SAMPLE_TOKENS = 60
-
 
 def training(subject: Subject) -> dict[str, Any]:
     """Return the steps of the snapshots with a sample of each, the loss curve and the n-gram baselines."""
@@ -18,7 +16,14 @@ def training(subject: Subject) -> dict[str, Any]:
         {
             "step": snapshot.step,
             "sample": "".join(
-                generate(snapshot.model, material.tokenizer, subject.text, SAMPLE_TOKENS, temperature=0.8, seed=1)
+                generate(
+                    snapshot.model,
+                    material.tokenizer,
+                    subject.text,
+                    subject.sample_tokens,
+                    temperature=0.8,
+                    seed=1,
+                )
             ),
         }
         for snapshot in material.snapshots

@@ -53,7 +53,7 @@ figure("embedding-map", ["token", "step"], (root) => {
   let show;
   const update = chart(root, {
     label: "Map of the embedding table", square: true, height: 420, xLow, xHigh, yLow, yHigh,
-    xLabel: `the two main directions, which hold ${percent(data.map_share)} of the finished table's variance`, series: [],
+    xLabel: `the two main directions: ${percent(data.map_share)} of the variance`, series: [],
     describe: (s, i) => { const p = points()[i]; show(["Token ", tokenName(page.data.vocabulary[shown[i]]), ` (number ${shown[i]}) at ${number(p[0])}, ${number(p[1])} ${stepName(page.state.step)}`]); },
     pick: (s, i) => { const at = ids.lastIndexOf(shown[i]); if (at >= 0) choose({ token: at }); },
   });

@@ -1,0 +1,627 @@
+"""The explain page and its data: every number is the model's own, no text can do harm, and what fails says so."""
+
+import base64
+import json
+import math
+import shutil
+import threading
+import urllib.error
+import urllib.request
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from explain_run import SNAPSHOTS, make_run
+
+import minigrad as mg
+from transformer import Config, Transformer, load_checkpoint, save_checkpoint
+from transformer.__main__ import main
+from transformer.baselines import ngram_baselines
+from transformer.data import split_text
+from transformer.explain import ExplainServer, Material, Subject, json_text, page_data, page_html
+from transformer.explain.data import CHAPTERS
+from transformer.explain.material import Snapshot
+from transformer.explain.packing import packed, unpacked
+from transformer.tokenizer import BPETokenizer, CharTokenizer, split_words
+
+SENTENCE = "The state"
+HOSTILE = "</script><script>alert(1)</script><b>&amp; \u2028\n😀日本<!--<img src=x onerror=hack()>"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("explain") / "run")
+
+
+@pytest.fixture(scope="module")
+def bpe_run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("explain") / "bpe", kind="bpe")
+
+
+@pytest.fixture(scope="module")
+def subject(run):
+    return Subject(Material(run), SENTENCE, sample_tokens=4)
+
+
+@pytest.fixture(scope="module")
+def data(subject):
+    """The data as a reader of the page has it: written into the page, and read back out of it."""
+    return data_of(page_html(page_data(subject)))
+
+
+class Page(HTMLParser):
+    """What a browser would find in a page: its elements with their attributes, and the text in each script."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.scripts, self.inside = [], [], False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        self.inside = tag == "script"
+        if self.inside:
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self.inside = False
+
+    def handle_data(self, text):
+        if self.inside:
+            self.scripts[-1] += text
+
+
+def data_of(html):
+    return json.loads(Page(html).scripts[0])
+
+
+def numbers(entry):
+    """Read a packed tensor independently of the program's own reader."""
+    code = {"float32": "<f4", "float16": "<f2", "int32": "<i4"}[entry["dtype"]]
+    return np.frombuffer(base64.b64decode(entry["data"]), code).reshape(entry["shape"])
+
+
+def captured(model, ids):
+    with mg.no_grad():
+        logits, cache = model.run_with_cache(mg.tensor([ids]))
+    return logits.numpy()[0], {
+        name: t.numpy() if name == "positions" else t.numpy()[0] for name, t in cache.items()
+    }
+
+
+# --- the numbers --------------------------------------------------------------------------------------------
+
+
+def test_every_captured_tensor_is_in_the_page_bit_for_bit(run, data):
+    checkpoint = load_checkpoint(run)
+    ids = checkpoint.tokenizer.encode(SENTENCE)
+    _, cache = captured(checkpoint.model, ids)
+    assert data["text"]["ids"] == ids
+    assert set(data["tensors"]) == set(cache)
+    for name, array in cache.items():
+        shown = numbers(data["tensors"][name])
+        assert shown.shape == array.shape, name
+        assert shown.tobytes() == array.astype("<f4").tobytes(), name
+
+
+def test_what_moves_with_training_is_each_snapshot_s_own(run, data):
+    ids, chapters = data["text"]["ids"], data["chapters"]
+    files = sorted((run / "snapshots").glob("*.safetensors"))
+    assert [snapshot["step"] for snapshot in chapters["training"]["snapshots"]] == list(SNAPSHOTS)
+    n = len(ids)
+    rows, columns = np.tril_indices(n)
+    for i, file in enumerate(files):
+        model = load_checkpoint(file).model
+        logits, cache = captured(model, ids)
+        assert numbers(chapters["prediction"]["snapshots"][i]["logits"]).tobytes() == logits[-1].tobytes()
+        patterns = np.stack([cache[f"blocks.{layer}.attention.pattern"] for layer in range(2)])
+        shown = numbers(chapters["heads"]["snapshots"][i]["patterns"])
+        assert np.array_equal(shown, patterns[..., rows, columns].astype(np.float16))
+        table = model.embedding.token.weight.detach().numpy()
+        shown = numbers(chapters["embedding"]["snapshots"][i]["rows"])
+        assert np.array_equal(shown, table[chapters["embedding"]["ids"]].astype(np.float16))
+        shifted = logits[:-1] - logits[:-1].max(-1, keepdims=True)
+        losses = np.log(np.exp(shifted).sum(-1)) - shifted[np.arange(n - 1), ids[1:]]
+        assert np.allclose(numbers(chapters["output"]["losses"][i]), losses, atol=1e-5)
+        detectors = chapters["heads"]["snapshots"][i]["detectors"]
+        t = np.arange(2, n)
+        assert np.allclose(detectors["previous"], patterns[:, :, t, t - 1].mean(-1), atol=1e-6)
+        assert np.allclose(detectors["first"], patterns[:, :, t, 0].mean(-1), atol=1e-6)
+        assert np.allclose(detectors["itself"], patterns[:, :, t, t].mean(-1), atol=1e-6)
+
+
+def test_repeated_sequences_score_what_their_names_say(run, subject, data):
+    """A head that looks where the same token stood, or just after it, is found: checked on patterns of our own."""
+    from transformer.explain import attention
+
+    material = Material(run)
+    n = attention.repeated_length(material.model) // 2
+    pattern = mg.zeros(2, attention.SEQUENCES, 2, 2 * n, 2 * n)
+    for t in range(n, 2 * n):
+        pattern[0, :, 1, t, t - n] = 1.0
+        pattern[1, :, 0, t, t - n + 1] = 0.75
+    asked = []
+
+    class Spy:
+        def run_with_cache(self, ids):
+            asked.append(ids)
+            return None, {f"blocks.{i}.attention.pattern": pattern[i] for i in range(2)}
+
+    material.__dict__["snapshots"] = [Snapshot(0, Spy())]
+    [scores] = attention.repeated_scores(material)
+    assert scores["same"] == [[0, 1], [0, 0]]
+    assert scores["induction"] == [[0, 0], [0.75, 0]]
+    ids = asked[0].numpy()
+    assert np.array_equal(ids[:, :n], ids[:, n:])
+    assert all(len(set(row[:n])) == n for row in ids.tolist())
+
+
+def test_neighbours_and_map_of_the_embedding_table(run, data):
+    table = load_checkpoint(run).model.embedding.token.weight.detach().numpy().astype(np.float64)
+    embedding = data["chapters"]["embedding"]
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    for id, found in zip(embedding["ids"], embedding["snapshots"][-1]["neighbours"], strict=True):
+        cosines = unit @ unit[id]
+        cosines[id] = -2
+        order = np.argsort(-cosines)[: len(found)]
+        assert np.allclose([cosine for _, cosine in found], cosines[order], atol=1e-5)
+        assert id not in [other for other, _ in found]
+    assert np.array_equal(numbers(embedding["table"]), table.astype(np.float32))
+    variances = np.linalg.svd(table - table.mean(0), compute_uv=False) ** 2
+    assert embedding["map_share"] == pytest.approx(variances[:2].sum() / variances.sum(), abs=1e-3)
+
+
+def test_scores_chapter_measures_what_it_says(data):
+    scores, d_k = data["chapters"]["scores"], data["model"]["d_k"]
+    assert scores["random"]["raw"] == pytest.approx(math.sqrt(d_k), rel=0.1)
+    assert scores["random"]["scaled"] == pytest.approx(1, rel=0.1)
+    assert scores["one_by_one"]["passes"] == len(SENTENCE)
+    assert 0 <= scores["one_by_one"]["difference"] < 1e-5
+    flows = {"scaled": [], "unscaled": []}
+    for layer in range(2):
+        raw = numbers(data["tensors"][f"blocks.{layer}.attention.scores"]).astype(np.float64)[:, 3:]
+        for name, factor in (("scaled", 1), ("unscaled", math.sqrt(d_k))):
+            powers = np.exp(raw * factor - (raw * factor).max(-1, keepdims=True))
+            p = powers / powers.sum(-1, keepdims=True)
+            flows[name] += (p * (1 - p)).sum(-1).ravel().tolist()
+    for name, values in flows.items():
+        assert scores["saturation"][name]["gradient"] == pytest.approx(np.mean(values))
+        assert sum(scores["saturation"][name]["counts"]) == scores["saturation"]["rows"] == len(values)
+
+
+def test_heads_add_up_and_keep_apart(data):
+    heads = data["chapters"]["heads"]
+    added = numbers(heads["added"])
+    for layer in range(2):
+        out = numbers(data["tensors"][f"blocks.{layer}.attention.out"])
+        assert np.abs(added[layer].sum(0) - out).max() <= max(heads["added_difference"], 1e-9) < 1e-4
+    assert heads["independence"]["others"] == 0
+    assert heads["independence"]["changed"] > 0
+
+
+def test_explaining_leaves_the_model_as_it_was(run):
+    material = Material(run)
+    before = {name: tensor.numpy().copy() for name, tensor in material.model.state_dict().items()}
+    page_data(Subject(material, SENTENCE, sample_tokens=1))
+    for name, tensor in material.model.state_dict().items():
+        assert np.array_equal(tensor.numpy(), before[name]), name
+
+
+def test_context_chapter_compares_and_changes(run, data):
+    checkpoint = load_checkpoint(run)
+    compare = data["chapters"]["context"]["compare"]
+    assert compare["token"] == "k"
+    vectors = numbers(compare["vectors"])
+    assert np.array_equal(vectors[0, 0], vectors[1, 0])  # the table knows no context
+    for which, phrase in enumerate(("river bank", "savings bank")):
+        ids = checkpoint.tokenizer.encode(phrase)[-16:]
+        _, cache = captured(checkpoint.model, ids)
+        place = compare["places"][which]
+        assert np.array_equal(vectors[which, 0], cache["embed"][place])
+        assert np.array_equal(vectors[which, -1], cache["blocks.1.norm_ffn"][place])
+        assert np.allclose(vectors[which, 1], cache["embed"][place] * math.sqrt(32) + cache["positions"][place])
+    change = data["chapters"]["context"]["change"]
+    moved = numbers(change["differences"])
+    assert (moved[:, : change["place"]] == 0).all()
+    assert (moved[2:, change["place"] :] > 0).all()
+
+
+def test_positions_chapter(run, data):
+    positions = data["chapters"]["positions"]
+    table = numbers(positions["table"]).astype(np.float64)
+    pair = np.arange(0, 32, 2)
+    angle = np.arange(16)[:, None] / 10000 ** (pair / 32)
+    assert np.allclose(table[:, 0::2], np.sin(angle), atol=1e-6)
+    assert np.allclose(table[:, 1::2], np.cos(angle), atol=1e-6)
+    for k, overlap in enumerate(positions["overlap"]):
+        values = [table[p] @ table[p + k] for p in range(16 - k)]
+        assert overlap["mean"] == pytest.approx(np.mean(values), abs=1e-4)
+        assert overlap["max"] - overlap["min"] < 1e-4
+    assert positions["rotation"] < 1e-10
+    assert positions["closest"] > 0.1
+    assert positions["swap"]["without"] < 1e-5 < 1e-3 < positions["swap"]["with"]
+    assert len(numbers(positions["beyond"]["losses"])) == 4 * 16
+    assert np.isfinite(numbers(positions["beyond"]["losses"])).all()
+
+
+def test_blocks_and_output_chapters(run, data):
+    model = load_checkpoint(run).model
+    table = model.embedding.token.weight.detach().numpy().astype(np.float64)
+    blocks, output = data["chapters"]["blocks"], data["chapters"]["output"]
+    assert blocks["parameters"]["total"] == model.n_parameters()
+    assert blocks["parameters"]["embedding"] + 2 * blocks["parameters"]["block"] == model.n_parameters()
+    for stage, name in ((1, "blocks.0.norm_ffn"), (2, "blocks.1.norm_ffn")):
+        logits = numbers(data["tensors"][name]).astype(np.float64) @ table.T
+        p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        for t, guess in enumerate(blocks["guesses"][stage]):
+            assert np.allclose(guess["probabilities"], np.sort(p[t])[::-1][:5], atol=1e-5)
+            assert np.allclose(p[t][guess["tokens"]], guess["probabilities"], atol=1e-5)
+    assert blocks["ffn_sees_others"]["itself"] == 0 < blocks["ffn_sees_others"]["others"]
+    gain = model.blocks[1].norm_ffn.weight.detach().numpy()
+    assert np.array_equal(numbers(blocks["norms"][1]["norm_ffn"]["gain"]), gain)
+    assert output["tied"] is True
+    logits = numbers(output["final"]).astype(np.float64) @ table.T
+    assert np.allclose(logits, numbers(data["tensors"]["logits"]), atol=1e-4)
+
+
+def test_training_chapter_has_the_log_and_the_baselines(run, data):
+    training = data["chapters"]["training"]
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert training["log"] == lines
+    text = (run / "text.txt").read_text(encoding="utf-8")
+    train, held_out = split_text(text)
+    expected = ngram_baselines(train, held_out, vocab_size=len(set(text)))
+    shown = [(b["name"], b["nats_per_character"]) for b in training["baselines"]]
+    assert shown == [(b.name, b.nats_per_symbol) for b in expected]
+    assert all(snapshot["sample"] for snapshot in training["snapshots"])
+
+
+@pytest.mark.parametrize("text", ["The state of it", "née 😀 日本\n\t<b>"])
+def test_merges_replay_to_the_tokenizer_s_own_result(bpe_run, text):
+    material = Material(bpe_run)
+    subject = Subject(material, text, sample_tokens=1)
+    chapter = CHAPTERS["tokens"](subject)
+    assert chapter["own"] is True
+    words = split_words(subject.text)
+    for count in range(len(chapter["merges"]) + 1):
+        ids = [list(word) for word in chapter["words"]]
+        for merge in chapter["merges"][:count]:
+            ids = [replaced(word, merge["pair"], merge["id"]) for word in ids]
+        rank = chapter["merges"][count - 1]["rank"] if count else 0
+        tokenizer = material.tokenizer.with_merges(rank)
+        assert ids == [tokenizer.encode(word) for word in words]
+        for id in {id for word in ids for id in word}:
+            assert chapter["texts"][str(id)] == tokenizer.token_text(id)
+
+
+def replaced(word, pair, new):
+    result = []
+    for id in word:
+        if result and [result[-1], id] == pair:
+            result[-1] = new
+        else:
+            result.append(id)
+    return result
+
+
+def test_characters_show_what_merges_would_be(run, data):
+    chapter = data["chapters"]["tokens"]
+    train, _ = split_text((run / "text.txt").read_text(encoding="utf-8"))
+    tokenizer = BPETokenizer.train(train, 512)
+    assert chapter["own"] is False
+    assert chapter["learned"] == len(tokenizer.merges)
+    assert all(list(tokenizer.merges[merge["rank"] - 1]) == merge["pair"] for merge in chapter["merges"])
+    for example in chapter["examples"]:
+        assert train.count(example["word"]) >= example["count"] >= 1
+        assert "".join(example["tokens"]) == "␣" + example["word"]
+
+
+# --- other models, other texts ------------------------------------------------------------------------------
+
+
+OPTIONS = {
+    "pre-norm": {"norm": "pre", "activation": "gelu", "tie_weights": False, "bias": True},
+    "learned": {"positions": "learned", "n_heads": 1},
+    "not causal": {"causal": False},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_kind_of_model_is_explained(tmp_path, name):
+    run = make_run(tmp_path / "run", steps=2, snapshots=(0, 2), **OPTIONS[name])
+    data = page_data(Subject(Material(run), SENTENCE, sample_tokens=1))
+    assert [name for name, chapter in data["chapters"].items() if "error" in chapter] == []
+    model = load_checkpoint(run).model
+    _, cache = captured(model, data["text"]["ids"])
+    assert all(numbers(data["tensors"][key]).tobytes() == cache[key].tobytes() for key in cache)
+    guesses = data["chapters"]["blocks"]["guesses"][-1][-1]
+    logits = cache["logits"][-1].astype(np.float64)
+    p = np.exp(logits - logits.max())
+    assert guesses["probabilities"][0] == pytest.approx((p / p.sum()).max(), abs=1e-5)
+    assert data["chapters"]["output"]["difference"] < 1e-4
+    if name == "learned":
+        assert "learned" in data["chapters"]["positions"]["beyond"]["missing"]
+
+
+@pytest.mark.parametrize("text", ["T", "aa", " \n"])
+def test_short_texts(run, text):
+    data = page_data(Subject(Material(run), text, sample_tokens=1))
+    assert [name for name, chapter in data["chapters"].items() if "error" in chapter] == []
+    json.loads(json_text(data))
+
+
+def test_no_text_is_refused_in_a_sentence(run):
+    with pytest.raises(ValueError, match="no text to explain"):
+        Subject(Material(run), "")
+
+
+def test_a_long_text_is_cut_with_a_notice(run, capsys):
+    page = run / "long.html"
+    assert main(["explain", "--out", str(run), "--text", "the " * 1250, "--html", str(page)]) == 0
+    assert "Your text has 5,000 tokens. This page shows the first 16" in capsys.readouterr().out
+    data = data_of(page.read_text(encoding="utf-8"))
+    assert data["text"]["notice"].startswith("Your text has 5,000 tokens")
+    assert len(data["text"]["ids"]) == 16
+    assert len(page.read_bytes()) < 3e6
+
+
+def test_a_run_without_snapshots_or_log_or_text_is_still_explained(run, tmp_path):
+    checkpoint = load_checkpoint(run)
+    save_checkpoint(
+        tmp_path / "best.safetensors", checkpoint.model, checkpoint.tokenizer, {"source": ["gone.txt"]}
+    )
+    data = page_data(Subject(Material(tmp_path), SENTENCE, sample_tokens=1))
+    chapters = data["chapters"]
+    assert [name for name, chapter in chapters.items() if "error" in chapter] == []
+    assert [snapshot["step"] for snapshot in chapters["training"]["snapshots"]] == [None]
+    assert "gone.txt" in chapters["training"]["baselines_missing"]
+    assert "gone.txt" in chapters["tokens"]["missing"]
+    assert "gone.txt" in chapters["positions"]["beyond"]["missing"]
+    assert chapters["training"]["log"] == []
+
+
+def test_the_finished_model_stands_last_on_the_time_axis(run, tmp_path):
+    """It is one of the snapshots, or follows them."""
+    steps = [snapshot.step for snapshot in Material(run).snapshots]
+    assert steps == list(SNAPSHOTS)
+    shutil.copytree(run, tmp_path / "run")
+    early = load_checkpoint(run / "snapshots" / "00000005.safetensors")
+    save_checkpoint(tmp_path / "run" / "best.safetensors", early.model, early.tokenizer, {})
+    assert [snapshot.step for snapshot in Material(tmp_path / "run").snapshots] == [0, 5]
+    other = Transformer(early.config)
+    save_checkpoint(tmp_path / "run" / "best.safetensors", other, early.tokenizer, {})
+    assert [snapshot.step for snapshot in Material(tmp_path / "run").snapshots] == [*SNAPSHOTS, None]
+
+
+def test_a_failing_chapter_says_so_and_leaves_the_others(subject, monkeypatch):
+    def broken(subject):
+        raise ZeroDivisionError("a reason\nin two lines")
+
+    monkeypatch.setitem(CHAPTERS, "positions", broken)
+    data = page_data(subject)
+    assert data["chapters"]["positions"] == {"error": "ZeroDivisionError: a reason in two lines"}
+    assert "table" in data["chapters"]["embedding"]
+    page_html(data)
+
+
+def test_the_default_page_is_at_most_3_megabytes():
+    """The default model, 32 tokens, thirteen snapshots.  The size does not depend on the values."""
+    vocabulary = sorted({chr(code) for code in range(32, 127)} | set("\n“”‘’–—°"))
+    assert len(vocabulary) == 103
+    tokenizer = CharTokenizer(vocabulary)
+    model = Transformer(Config(vocab_size=103)).eval()
+    material = Material.__new__(Material)
+    material.path = material.directory = Path("runs/1")
+    material.model, material.tokenizer, material.computed = model, tokenizer, {}
+    text = "The quick brown fox jumps over the lazy dog. " * 200
+    material.texts = (text, text)
+    material.baselines = []
+    material.log = [{"step": 500 * i, "loss": 1.0, "held_out_nats_per_character": 1.0} for i in range(7)]
+    material.snapshots = [Snapshot(i, model) for i in range(13)]
+    data = page_data(Subject(material, "The quick brown fox jumps over ad", sample_tokens=2))
+    assert [name for name, chapter in data["chapters"].items() if "error" in chapter] == []
+    samples = 13 * 60 * 2
+    size = len(page_html(data).encode("utf-8")) + samples
+    print(f"the default page with {len(data['text']['ids'])} tokens: {size / 1e6:.2f} MB")
+    assert len(data["text"]["ids"]) == 33
+    assert size <= 3e6
+
+
+# --- hostile texts ------------------------------------------------------------------------------------------
+
+
+def our_scripts(html):
+    """Assert that a page holds our two scripts and nothing else that could run or ask for something."""
+    page = Page(html)
+    assert [attributes.get("type") for tag, attributes in page.elements if tag == "script"] == [
+        "application/json",
+        None,
+    ]
+    for tag, attributes in page.elements:
+        assert tag not in ("iframe", "object", "embed", "base", "img", "audio", "video")
+        for name, value in attributes.items():
+            assert not name.startswith("on"), (tag, name)
+            assert name not in ("src", "srcdoc", "action", "formaction"), (tag, name)
+            assert not (name == "href" and not value.startswith(("#", "data:,"))), (tag, value)
+    policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy
+    assert "script-src 'sha256-" in policy
+    assert "unsafe-eval" not in policy
+    return page
+
+
+def test_hostile_text_and_tokenizer_stay_text(tmp_path):
+    run = make_run(tmp_path / "run", text=(HOSTILE + "\nThe end. ") * 40, kind="bpe", steps=2, snapshots=(0, 2))
+    material = Material(run)
+    assert any("script" in material.tokenizer.token_text(id) for id in range(256, material.tokenizer.vocab_size))
+    data = page_data(Subject(material, HOSTILE[:40], (HOSTILE, HOSTILE), sample_tokens=20))
+    html = page_html(data)
+    clean = our_scripts(page_html(page_data(Subject(material, "The end", sample_tokens=1))))
+    assert [tag for tag, _ in our_scripts(html).elements] == [tag for tag, _ in clean.elements]
+    assert json.loads(Page(html).scripts[0]) == json.loads(json_text(data))
+    assert data_of(html)["compare"] == [HOSTILE, HOSTILE]
+
+
+def test_characters_with_tags_newlines_emoji_and_parts_of_them(tmp_path):
+    run = make_run(tmp_path / "bpe", kind="bpe", vocab_size=260, steps=2, snapshots=(0, 2))
+    data = page_data(Subject(Material(run), "é😀\n", sample_tokens=8))
+    assert data["text"]["tokens"] == ["\\xc3", "\\xa9", "\\xf0", "\\x9f", "\\x98", "\\x80", "\\n"]
+    assert [name for name, chapter in data["chapters"].items() if "error" in chapter] == []
+    our_scripts(page_html(data))
+    lone = page_data(Subject(Material(run), "a\ud83d", sample_tokens=1))
+    page_html(lone).encode("utf-8")
+
+
+def test_the_script_takes_texts_by_text_content_alone():
+    from transformer.explain.page import SCRIPTS, asset
+
+    for name in SCRIPTS:
+        code = asset(f"scripts/{name}.js")
+        for danger in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+            assert danger not in code, (name, danger)
+        assert "http" not in code.replace("http://www.w3.org/2000/svg", ""), name
+
+
+def test_packed_tensors_survive_and_other_dtypes_are_refused():
+    for dtype in ("float32", "float16"):
+        tensor = mg.tensor([[0.5, -math.inf], [1e-3, 3.0]])
+        again = unpacked(packed(tensor, dtype))
+        assert np.array_equal(again.numpy(), tensor.numpy().astype(dtype).astype(np.float32))
+    assert unpacked(packed(mg.tensor([3, -4]), "int32")).tolist() == [3, -4]
+    with pytest.raises(ValueError, match="float64"):
+        packed(tensor, "float64")
+
+
+# --- the command --------------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_the_page_and_its_data(run, tmp_path, capsys):
+    page, file = tmp_path / "new" / "page.html", tmp_path / "data.json"
+    arguments = ["--text", SENTENCE, "--compare", "a dog", "the dog", "--html", str(page), "--json", str(file)]
+    assert main(["explain", "--out", str(run), *arguments]) == 0
+    said = capsys.readouterr().out
+    assert f"wrote {page} (" in said
+    assert f"wrote {file} (" in said
+    data = json.loads(file.read_text(encoding="utf-8"))
+    assert data_of(page.read_text(encoding="utf-8")) == data
+    assert data["compare"] == ["a dog", "the dog"]
+    assert (data["format"], data["version"]) == ("transformer explain", 1)
+
+
+def test_the_data_is_documented(data):
+    guide = (Path(__file__).parent.parent / "docs" / "explain.md").read_text(encoding="utf-8")
+    for name in data:
+        assert f"`{name}`" in guide, name
+    for name, chapter in data["chapters"].items():
+        assert f"`{name}`" in guide, name
+        for key in chapter:
+            assert f"`{key}`" in guide, (name, key)
+
+
+def test_without_options_it_reads_held_out_text(run, capsys):
+    assert main(["explain", "--out", str(run)]) == 0
+    html = (run / "explain.html").read_text(encoding="utf-8")
+    held_out = split_text((run / "text.txt").read_text(encoding="utf-8"))[1]
+    assert data_of(html)["text"]["given"] in held_out
+    assert "explain.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--text", ""], "no text to explain"),
+        (["--text", "日"], "never occurred in the training text"),
+        (["--text", "a", "--port", "8000"], "--port is of use only with --serve"),
+        (["--serve", "--port", "70000"], "--port must be from 0 to 65535, not 70000"),
+        (["--txt", "a"], "did you mean --text?"),
+        (["--compare", "a"], "expected 2 arguments"),
+    ],
+)
+def test_what_can_be_wrong_is_one_sentence(run, capsys, arguments, reason):
+    try:
+        code = main(["explain", "--out", str(run), *arguments])
+    except SystemExit as stopped:
+        code = stopped.code
+    said = capsys.readouterr().err
+    assert code == 2
+    assert reason in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_no_run_is_one_sentence(tmp_path, capsys):
+    assert main(["explain", "--out", str(tmp_path / "none"), "--text", "a"]) == 2
+    assert "there is no checkpoint" in capsys.readouterr().err
+
+
+# --- the server ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(run):
+    with ExplainServer(Subject(Material(run), SENTENCE, sample_tokens=1), 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def ask(server, path="", content=None, **headers):
+    """Return the status and the text of an answer."""
+    request = urllib.request.Request(
+        server.address + path, content, {"Content-Type": "application/json", **headers}
+    )
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, answer.read().decode("utf-8")
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode("utf-8")
+
+
+def test_the_server_gives_the_page_and_explains_what_is_typed(server):
+    assert server.server_address[0] == "127.0.0.1"
+    status, html = ask(server)
+    assert status == 200
+    assert data_of(html)["served"] is True
+    our_scripts(html)
+    status, answer = ask(server, "data", json.dumps({"text": "for a", "compare": ["one", "none"]}).encode())
+    answer = json.loads(answer)
+    assert status == 200
+    assert answer["text"]["given"] == "for a"
+    assert answer["compare"] == ["one", "none"]
+    status, answer = ask(server, "data", b'{"text": "for a", "compare": ["", ""]}')
+    assert json.loads(answer)["compare"] == ["river bank", "savings bank"]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "headers", "status"),
+    [
+        ("nothing", None, {}, 404),
+        ("nothing", b"{}", {}, 404),
+        ("data", b"no json", {}, 400),
+        ("data", b"[" * 90_000, {}, 400),
+        ("data", b'{"text": 3}', {}, 400),
+        ("data", b'{"text": "a", "compare": "b"}', {}, 400),
+        ("data", b'{"text": ""}', {}, 400),
+        ("data", '{"text": "日"}'.encode(), {}, 400),
+        ("data", b'{"text": "' + b"a" * 100_000 + b'"}', {}, 400),
+        ("data", b'{"text": "a"}', {"Content-Type": "text/plain"}, 400),
+        ("data", b'{"text": "a"}', {"Origin": "http://example.org"}, 403),
+        ("data", b'{"text": "a"}', {"Host": "example.org"}, 403),
+        ("", None, {"Host": "example.org"}, 403),
+    ],
+)
+def test_the_server_refuses_what_is_not_for_it(server, path, content, headers, status):
+    found, answer = ask(server, path, content, **headers)
+    assert found == status
+    assert json.loads(answer)["error"]
+
+
+def test_a_taken_port_is_one_sentence(run, server, capsys):
+    arguments = ["--text", "a", "--serve", "--port", str(server.server_port)]
+    assert main(["explain", "--out", str(run), *arguments]) == 2
+    assert f"can't listen on port {server.server_port}" in capsys.readouterr().err
