@@ -19,6 +19,7 @@ __all__ = [
     "empty_like",
     "eye",
     "from_numpy",
+    "frombuffer",
     "full",
     "full_like",
     "linspace",
@@ -102,6 +103,43 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy() expects an ndarray, not {type(array).__name__}")
     return Tensor(_infer(array, None))
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """Make a vector of the same memory as a ``bytes``, ``bytearray``, ``array.array``, ``mmap`` or the like.
+
+    >>> import minigrad as mg
+    >>> mg.frombuffer(b"\\x01\\x02\\x03", dtype=mg.uint8, offset=1)
+    tensor([2, 3], dtype=uint8)
+
+    Args:
+        buffer: any object with Python's buffer protocol; if it is read-only, so is the tensor's memory.
+        dtype: what the bytes are, in the machine's byte order.
+        count: how many elements; a negative number means all that are left.
+        offset: how many bytes of the buffer come before the first.
+        requires_grad: of the tensor.
+
+    Raises:
+        ValueError: there are no elements, not so many, or the last is incomplete.
+    """
+    n_bytes, chosen = memoryview(buffer).nbytes, dtypes.as_dtype(dtype)
+    available = n_bytes - offset
+    if n_bytes == 0 or count == 0:
+        raise ValueError(f"frombuffer() can't make a tensor of {count} elements from {n_bytes} bytes")
+    if not 0 <= offset < n_bytes:
+        raise ValueError(f"frombuffer() can't start at byte {offset} of {n_bytes}")
+    if count < 0 and available % chosen.itemsize:
+        raise ValueError(
+            f"frombuffer() needs whole elements of {chosen.itemsize} bytes ({chosen}), and {available} bytes "
+            f"are left after the offset {offset}"
+        )
+    if count * chosen.itemsize > available:
+        raise ValueError(
+            f"frombuffer() can't take {count} elements of {chosen.itemsize} bytes ({chosen}) from {available}"
+        )
+    return Tensor(np.frombuffer(buffer, chosen, max(count, -1), offset)).requires_grad_(requires_grad)
 
 
 def _filled(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Tensor:

@@ -30,6 +30,7 @@ __all__ = [
     "set_default_dtype",
     "short",
     "uint8",
+    "uint16",
 ]
 
 DType: TypeAlias = "np.dtype[Any]"
@@ -42,6 +43,7 @@ int16 = short = np.dtype(np.int16)
 int32 = np.dtype(np.int32)
 int64 = long = np.dtype(np.int64)
 uint8 = np.dtype(np.uint8)
+uint16 = np.dtype(np.uint16)
 bool_ = np.dtype(np.bool_)
 
 _default: DType = float32

@@ -52,7 +52,17 @@ OUT_OF_SCOPE = {word for words in FAMILIES.values() for word in words.split()}
 
 # Names that a word above would leave out, and that belong to the operations all the same.
 KEPT = {
-    *("backward", "copy_", "enable_grad", "int", "is_grad_enabled", "manual_seed", "new_full", "new_ones"),
+    *(
+        "backward",
+        "copy_",
+        "enable_grad",
+        "frombuffer",
+        "int",
+        "is_grad_enabled",
+        "manual_seed",
+        "new_full",
+        "new_ones",
+    ),
     *("new_tensor", "new_zeros", "no_grad", "normal", "normal_", "register_hook", "requires_grad_", "retain_grad"),
     *("set_grad_enabled", "stride", "trace"),
 }

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from array import array
 
 import numpy as np
 import pytest
@@ -33,6 +34,8 @@ MADE = {
     "arange by": (lambda: mg.arange(0, 1, 0.25), [0, 0.25, 0.5, 0.75], F32),
     "arange down": (lambda: mg.arange(3, 0, -1), [3, 2, 1], I64),
     "arange with a dtype": (lambda: mg.arange(3, dtype=mg.float64), [0, 1, 2], F64),
+    "frombuffer": (lambda: mg.frombuffer(array("H", [1, 500]), dtype=mg.uint16), [1, 500], np.uint16),
+    "frombuffer, a part": (lambda: mg.frombuffer(b"abcde", dtype=mg.uint8, count=2, offset=1), [98, 99], np.uint8),
     "linspace": (lambda: mg.linspace(0, 1, 5), [0, 0.25, 0.5, 0.75, 1], F32),
     "eye": (lambda: mg.eye(2), [[1, 0], [0, 1]], F32),
     "eye of a rectangle": (lambda: mg.eye(2, 3), [[1, 0, 0], [0, 1, 0]], F32),
@@ -66,7 +69,39 @@ def test_what_copies_and_what_shares():
     assert not np.shares_memory(mg.tensor(copied).numpy(), copied.numpy())
 
 
+def test_frombuffer_shares_and_a_read_only_buffer_stays_read_only():
+    """A write to the buffer shows in the tensor; one to a tensor of ``bytes`` is refused."""
+    memory = bytearray(8)
+    shared = mg.frombuffer(memory, dtype=mg.float32, requires_grad=True)
+    memory[4:] = np.float32(2.5).tobytes()
+    assert shared.requires_grad
+    assert shared.tolist() == [0, 2.5]
+    with pytest.raises((RuntimeError, ValueError), match="read-only"):
+        mg.frombuffer(bytes(4), dtype=mg.int32).add_(1)
+
+
+BUFFER_CALLS = [
+    {"count": count, "offset": offset} for count in (-2, -1, 0, 1, 2, 3) for offset in (-1, 0, 2, 4, 7, 8, 9)
+]
+
+
+@pytest.mark.parametrize("length", [0, 1, 8, 9])
+def test_frombuffer_takes_and_refuses_what_pytorch_does(torch, length):
+    """Every count and offset gives PyTorch's elements, or an error where PyTorch has one."""
+    for options in BUFFER_CALLS:
+        memory = bytearray(range(length))
+        try:
+            expected = torch.frombuffer(memory, dtype=torch.int32, **options).tolist()
+        except ValueError:
+            with pytest.raises(ValueError, match=r"frombuffer\(\) (can't|needs)"):
+                mg.frombuffer(memory, dtype=mg.int32, **options)
+        else:
+            assert mg.frombuffer(memory, dtype=mg.int32, **options).tolist() == expected, options
+
+
 ERRORS = {
+    "an incomplete buffer": (lambda: mg.frombuffer(b"abc", dtype=mg.uint16), ValueError, "3 bytes are left"),
+    "too small a buffer": (lambda: mg.frombuffer(b"ab", dtype=mg.int8, count=3), ValueError, "3 elements"),
     "strings": (lambda: mg.tensor("abc"), TypeError, "floats, integers or booleans"),
     "complex numbers": (lambda: mg.tensor(1j), TypeError, "complex128"),
     "None": (lambda: mg.tensor(None), RuntimeError, "from None"),
