@@ -17,7 +17,6 @@ from minigrad import nn, optim
 from minigrad.nn import functional as F
 from transformer import BPETokenizer, Config, Recipe, Trainer, Transformer
 from transformer.attention import MultiHeadAttention
-from transformer.baselines import ngram_baselines
 from transformer.block import Block, FeedForward
 from transformer.capture import Capture
 from transformer.data import default_corpus
@@ -1071,7 +1070,7 @@ def test_32_repetition_makes_a_model_that_beats_counting(trained):
     """What training makes predicts unseen text better than every n-gram table of the same training text."""
     model, parts, losses = trained
     score = parts.score(model)
-    baselines = ngram_baselines(parts.train, parts.held_out, vocab_size=parts.tokenizer.vocab_size)
+    baselines = parts.baselines()
     assert len(baselines) == 7
     assert score.nats_per_character < min(baseline.nats_per_symbol for baseline in baselines) - 0.2
     assert score.characters == len(parts.held_out)

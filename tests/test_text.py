@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import BinaryIO
 
 import pytest
 from hypothesis import given
@@ -79,10 +80,10 @@ def test_a_file_behind_a_file(tmp_path: Path) -> None:
 def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "secret.txt", b"text")
 
-    def denied(self: Path) -> bytes:
+    def denied(self: Path, mode: str) -> BinaryIO:
         raise PermissionError(13, "Permission denied", str(self))
 
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(Path, "open", denied)
     assert refusal(path) == f"cannot read {str(path)!r}: permission denied"
 
 

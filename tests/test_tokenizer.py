@@ -14,9 +14,9 @@ from transformer.tokenizer import (
     CharTokenizer,
     Tokenizer,
     legible,
-    split_words,
     tokenizer_from_dict,
 )
+from transformer.words import split_words
 
 VERSE = """How doth the little crocodile
 Improve his shining tail,
@@ -209,10 +209,11 @@ def test_encoding_shortens_the_training_text(verse_tokenizer: BPETokenizer) -> N
 
 
 def test_a_full_word_cache_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.tokenizer._MAX_CACHED_WORDS", 3)
+    monkeypatch.setattr("transformer.tokenizer._MAX_REMEMBERED", 3)
     tokenizer = BPETokenizer.train(VERSE, 280)
     assert tokenizer.encode(VERSE) == naive_encode(tokenizer.merges, VERSE)
-    assert len(tokenizer._word_ids) <= 3
+    assert len(tokenizer._packed_words) <= 3
+    assert len(tokenizer._packed_chunks) <= 3
 
 
 def test_encoding_does_not_hand_out_its_cache() -> None:

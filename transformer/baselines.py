@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 Gram = str | tuple[Hashable, ...]
 """A run of symbols that can be a dictionary key: a string of characters, or a tuple of anything hashable."""
@@ -51,11 +51,18 @@ class NGramModel:
         self._context_counts: list[dict[Gram, tuple[int, int]]] = [{} for _ in range(order)]
 
     @classmethod
-    def train(cls, symbols: Sequence[Hashable], order: int, vocab_size: int) -> NGramModel:
+    def train(
+        cls,
+        symbols: Sequence[Hashable],
+        order: int,
+        vocab_size: int,
+        on_symbols: Callable[[int], Any] | None = None,
+    ) -> NGramModel:
         """Count every run of 1 to `order` symbols.
 
         `vocab_size` is the number of different symbols that can occur at all, which may be more than the
-        training symbols show. Raises ValueError if it is less, or if `order` is below 1.
+        training symbols show. `on_symbols` is told how many symbols were counted, each once for every order.
+        Raises ValueError if it is less, or if `order` is below 1.
         """
         model = cls(order, vocab_size, is_text=isinstance(symbols, str))
         sequence = model._as_gram(symbols)
@@ -63,6 +70,8 @@ class NGramModel:
             grams = (sequence[start : start + length + 1] for start in range(len(sequence) - length))
             model._gram_counts[length] = gram_counts = Counter(grams)
             model._context_counts[length] = _count_contexts(gram_counts)
+            if on_symbols is not None:
+                on_symbols(len(sequence))
         distinct = len(model._gram_counts[0])
         if distinct > vocab_size:
             raise ValueError(
@@ -83,10 +92,16 @@ class NGramModel:
         """
         return self.cross_entropies(symbols, context)[-1]
 
-    def cross_entropies(self, symbols: Sequence[Hashable], context: Sequence[Hashable] = ()) -> list[float]:
+    def cross_entropies(
+        self,
+        symbols: Sequence[Hashable],
+        context: Sequence[Hashable] = (),
+        on_symbols: Callable[[int], Any] | None = None,
+    ) -> list[float]:
         """`cross_entropy` at every order at once: entry n is that of order n, and entry 0 is ln(vocab_size).
 
-        One pass serves all orders, because each is computed from the one below it.
+        One pass serves all orders, because each is computed from the one below it. `on_symbols` is told of every
+        symbol, by the number of orders.
         """
         if not symbols:
             raise ValueError("the cross-entropy of no symbols at all is undefined")
@@ -97,6 +112,8 @@ class NGramModel:
             window = sequence[max(0, position - self.order + 1) : position + 1]
             for order, probability in enumerate(self._probabilities(window)):
                 totals[order] -= math.log(probability)
+            if on_symbols is not None:
+                on_symbols(self.order)
         return [total / len(symbols) for total in totals]
 
     def _probabilities(self, window: Gram) -> list[float]:
@@ -140,6 +157,7 @@ def ngram_baselines(
     held_out: Sequence[Hashable],
     orders: Iterable[int] = range(1, 7),
     vocab_size: int | None = None,
+    on_symbols: Callable[[int], Any] | None = None,
 ) -> list[Baseline]:
     """The cross-entropy on `held_out` of the uniform distribution and of n-gram models of `train`.
 
@@ -152,7 +170,8 @@ def ngram_baselines(
 
     `held_out` is read as the continuation of `train`: its first symbols are predicted from the last of
     `train`. `vocab_size` is by default the number of different symbols in both together. To compare with a
-    model that was measured on a part of the held-out symbols only, pass that part. Raises ValueError if
+    model that was measured on a part of the held-out symbols only, pass that part. `on_symbols` is told of the
+    symbols counted and scored, each once for every order. Raises ValueError if
     `held_out` is empty, an order is below 1, or `vocab_size` is smaller than the number of different training
     symbols.
     """
@@ -161,8 +180,8 @@ def ngram_baselines(
         raise ValueError(f"the order of an n-gram model must be at least 1, not {wanted[0]}")
     if vocab_size is None:
         vocab_size = len({*train, *held_out})
-    model = NGramModel.train(train, max(wanted, default=1), vocab_size)
-    nats = model.cross_entropies(held_out, context=train)
+    model = NGramModel.train(train, max(wanted, default=1), vocab_size, on_symbols)
+    nats = model.cross_entropies(held_out, context=train, on_symbols=on_symbols)
     return [
         Baseline("uniform", 0, nats[0]),
         *(Baseline(f"{order}-gram", order, nats[order]) for order in wanted),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import minigrad as mg
 from minigrad import Tensor
+from transformer.corpus import Corpus, DataError
 
+__all__ = ["Corpus", "DataError", "default_corpus", "random_batch", "read_text", "split_text"]
 
-class DataError(ValueError):
-    """The text cannot be used; the message says in one sentence which text and why."""
+AnyText = TypeVar("AnyText", str, Corpus)
 
 
 def default_corpus() -> str:
@@ -41,47 +43,12 @@ def read_text(paths: Sequence[str | Path] | str | Path) -> str:
     ...     read_text([Path(folder, "poem.txt")])
     'Shall I compare thee\\r\\n'
 
-    Line endings are kept as they are in the file. A byte-order mark at the beginning of a file is dropped: it
-    says how the file is encoded and is not part of its text. Raises DataError, naming the file and the
-    reason, if a file is missing, a directory, not readable, empty, only whitespace, or not UTF-8.
+    It is all held in memory; `Corpus.read`, which says what else is true of both, does without.
     """
-    if isinstance(paths, str | Path):
-        paths = [paths]
-    if not paths:
-        raise DataError("no text file was given")
-    return "\n".join(_read_file(Path(path)) for path in paths)
+    return str(Corpus.read(paths))
 
 
-def _read_file(path: Path) -> str:
-    name = repr(str(path))
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"cannot read {name}: no such file") from None
-    except IsADirectoryError:
-        raise DataError(f"cannot read {name}: it is a directory, not a text file") from None
-    except PermissionError:
-        # Windows reports a directory this way.
-        reason = "it is a directory, not a text file" if path.is_dir() else "permission denied"
-        raise DataError(f"cannot read {name}: {reason}") from None
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have, such as one with NUL
-        reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"cannot read {name}: {reason}") from None
-    try:
-        text = content.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name} is not UTF-8 text: byte 0x{content[error.start]:02x} at offset {error.start} is invalid"
-            "; convert the file to UTF-8 first"
-        ) from None
-    if not text:
-        raise DataError(f"{name} is empty")
-    if text.isspace():
-        raise DataError(f"{name} contains only whitespace")
-    return text
-
-
-def split_text(text: str, held_out: float = 0.1) -> tuple[str, str]:
+def split_text(text: AnyText, held_out: float = 0.1) -> tuple[AnyText, AnyText]:
     """The text to train on and, from its end, the text to measure on: a model is judged by what it never saw.
 
     >>> split_text("abcdefghij", held_out=0.2)
@@ -108,7 +75,9 @@ def random_batch(
     >>> inputs, targets = random_batch(mg.arange(100), batch_size=2, context=4)
     >>> bool((targets == inputs + 1).all())
     True
+
+    `ids` may be of any integers, and in a file that is mapped to memory: only the windows are read from it.
     """
     starts = mg.randint(len(ids) - context, (batch_size, 1), generator=generator)  # (B, 1)
-    windows = ids[starts + mg.arange(context + 1)]  # (B, T + 1)
+    windows = ids[starts + mg.arange(context + 1)].long()  # (B, T + 1)
     return windows[:, :-1], windows[:, 1:]

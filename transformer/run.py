@@ -19,12 +19,13 @@ import minigrad as mg
 from minigrad import Tensor, optim
 from transformer.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from transformer.config import Config
+from transformer.corpus import Corpus
 from transformer.directory import Log, RunDirectory
 from transformer.evaluation import Score
 from transformer.generation import generate
 from transformer.model import Transformer
 from transformer.recipe import Recipe, make_optimizer
-from transformer.text import Text, make_tokenizer, text_of_run
+from transformer.text import REPORTED_TOKENS, Text, make_tokenizer, text_of_run
 from transformer.training import NonFiniteLoss, Progress, training_steps
 
 EVALUATED_TOKENS = 50_000  # of a long held-out text, what the looks during training are limited to
@@ -78,7 +79,7 @@ def train(
         source: the names of the files that the text comes from, kept in the checkpoint.
 
     Returns:
-        The best model and its score on the whole held-out part.
+        The best model and its score on the held-out part, of a long one on its first 200,000 tokens.
 
     Raises:
         DataError: the text is too short.
@@ -98,7 +99,7 @@ def train(
 
 
 def resume(
-    out: str | Path, text: str | None = None, steps: int | None = None, listener: Listener | None = None
+    out: str | Path, text: str | Corpus | None = None, steps: int | None = None, listener: Listener | None = None
 ) -> tuple[Transformer, Score]:
     """Go on with the run in the directory ``out``, from its last checkpoint, to the result it would have had.
 
@@ -110,7 +111,7 @@ def resume(
         listener: is told of every step.
 
     Returns:
-        The best model and its score on the whole held-out part.
+        The best model and its score on the held-out part, of a long one on its first 200,000 tokens.
 
     Raises:
         CheckpointError: there is no state of a training in ``out``, or it is damaged.
@@ -152,7 +153,7 @@ class Run:
 
     @classmethod
     @contextmanager
-    def resume(cls, out: str | Path, text: str | None = None, steps: int | None = None) -> Iterator[Run]:
+    def resume(cls, out: str | Path, text: str | Corpus | None = None, steps: int | None = None) -> Iterator[Run]:
         """Take up a run, whose directory is locked inside the block: arguments and errors as of :func:`resume`."""
         directory = RunDirectory(find_run(Path(out)))
         with directory.reopen():
@@ -199,9 +200,9 @@ class Run:
                 raise NonFiniteLoss(f"{error}; the last good checkpoint is '{self.directory.last}'") from None
 
     def result(self) -> tuple[Transformer, Score]:
-        """Return the best model and its score on the whole held-out part."""
+        """Return the best model and its score on the held-out part, of a long one on its first 200,000 tokens."""
         best = load_checkpoint(self.directory.best).model
-        return best, self.text.score(best, threads=self.recipe.threads)
+        return best, self.text.score(best, REPORTED_TOKENS, self.recipe.threads)
 
     def after_step(self, listener: Listener, log: Log) -> None:
         """Look at the model, keep it and write about it, each when it is due.

@@ -2,104 +2,173 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor
-from transformer.data import DataError, default_corpus, read_text, split_text
+from transformer.baselines import Baseline, ngram_baselines
+from transformer.corpus import Corpus, DataError
+from transformer.data import default_corpus, split_text
 from transformer.evaluation import Score, cross_entropy_of
 from transformer.model import Transformer
 from transformer.tokenizer import BPETokenizer, CharTokenizer, Tokenizer
+from transformer.tokens import encode
 
 DEFAULT_VOCAB_SIZE = 512  # of a tokenizer by byte-pair encoding
+MERGES_LEARN_FROM = 10_000_000  # characters of a long text, in slices of equal distance
+BASELINES_LEARN_FROM = 2_000_000  # characters of a long text, its last
+REPORTED_TOKENS = 200_000  # of a long held-out text, what a report is limited to unless more is asked for
 
 
-@dataclass
+@dataclass(frozen=True)
 class Text:
     """A text split and encoded for training."""
 
-    train: str
-    held_out: str
+    train: Corpus
+    held_out: Corpus
     train_ids: Tensor
     held_out_ids: Tensor
     tokenizer: Tokenizer
+    kept_in: Path | None = None  # where the tokens of a long text are
 
     @property
     def sha256(self) -> str:
-        """The hash by which a text is known again."""
-        return hash_of(self.train, self.held_out)
+        """The hash by which the text is known again."""
+        return self.train.sha256
 
     @classmethod
-    def encode(cls, text: str, tokenizer: Tokenizer, context: int) -> Text:
-        """Split ``text`` and encode both parts.
+    def encode(
+        cls,
+        text: str | Corpus,
+        tokenizer: Tokenizer,
+        context: int,
+        on_characters: Callable[[int], Any] | None = None,
+    ) -> Text:
+        """Split ``text`` and encode both parts; ``on_characters`` is told how many characters are done.
 
         Raises:
             DataError: the text is too short for the context.
+            ValueError: it has characters that the tokenizer does not know.
         """
-        train, held_out = split_text(text)
-        ids = [mg.tensor(tokenizer.encode(part), dtype=mg.int32) for part in (train, held_out)]
-        if len(ids[0]) <= context:
+        train, held_out = split_text(Corpus(text) if isinstance(text, str) else text)
+        train_ids, kept_in = encode(train, tokenizer, on_characters)
+        if len(train_ids) <= context:
             raise DataError(
-                f"the text is too short: {len(ids[0])} tokens to train on, but the context is {context}; "
-                f"give a longer text, or a context below {len(ids[0])}"
+                f"the text is too short: {len(train_ids)} tokens to train on, but the context is {context}; "
+                f"give a longer text, or a context below {len(train_ids)}"
             )
-        return cls(train, held_out, ids[0], ids[1], tokenizer)
+        held_out_ids, _ = encode(held_out, tokenizer, on_characters)
+        return cls(train, held_out, train_ids, held_out_ids, tokenizer, kept_in)
 
-    def score(self, model: Transformer, limit: int | None = None, threads: int = 1, on_batch: Any = None) -> Score:
+    def with_held_out(self, text: Corpus, on_characters: Callable[[int], Any] | None = None) -> Text:
+        """Return the same training part with another text to measure on.
+
+        Raises:
+            ValueError: that has characters that the tokenizer does not know.
+        """
+        ids, _ = encode(text, self.tokenizer, on_characters)
+        return replace(self, held_out=text, held_out_ids=ids)
+
+    def measured(self, limit: int | None = None) -> Corpus:
+        """Return the held-out text, or that of its first ``limit`` tokens."""
+        if limit is None or limit >= len(self.held_out_ids):
+            return self.held_out
+        return self.held_out[: len(self.tokenizer.decode(self.held_out_ids[:limit].tolist()))]
+
+    def score(
+        self,
+        model: Transformer,
+        limit: int | None = None,
+        threads: int = 1,
+        on_batch: Callable[[int], Any] | None = None,
+    ) -> Score:
         """Return the model's score on the held-out part, or on its first ``limit`` tokens.
 
         The first held-out tokens are read after the end of the training part, as they stand in the text.
         """
-        ids = self.held_out_ids if limit is None else self.held_out_ids[:limit]
-        text = self.held_out
-        if len(ids) < len(self.held_out_ids):
-            text = self.tokenizer.decode(ids.tolist())
+        ids = self.held_out_ids[:limit]
         lead = self.train_ids[-model.config.context :]
         nats = cross_entropy_of(model, mg.cat([lead, ids]), len(ids), threads=threads, on_batch=on_batch)
-        return Score(nats, len(text), len(text.encode("utf-8", "surrogatepass")))
+        text = self.measured(limit)
+        return Score(nats, len(text), text.n_bytes())
+
+    def baselines(
+        self, limit: int | None = None, on_characters: Callable[[int], Any] | None = None
+    ) -> list[Baseline]:
+        """Return the n-gram models' losses on the same characters, learned from the training part's end.
+
+        That is all of it but for a text of more than two million characters: counting has its price in memory.
+        """
+        return ngram_baselines(
+            str(self.train[-BASELINES_LEARN_FROM:]),
+            str(self.measured(limit)),
+            vocab_size=len({*self.train.alphabet, *self.held_out.alphabet}),
+            on_symbols=on_characters,
+        )
 
 
-def make_tokenizer(text: str, kind: str = "char", vocab_size: int = DEFAULT_VOCAB_SIZE) -> Tokenizer:
+def make_tokenizer(
+    text: str | Corpus,
+    kind: str = "char",
+    vocab_size: int = DEFAULT_VOCAB_SIZE,
+    on_merge: Callable[[int], Any] | None = None,
+) -> Tokenizer:
     """Return a tokenizer for a text: of its characters, or learned from its training part by byte-pair encoding.
+
+    Of a training part of more than ten million characters, merges are learned from ten million, taken in slices
+    at equal distances.  ``on_merge`` is told of every merge.
 
     Raises:
         ValueError: ``kind`` is neither "char" nor "bpe", or ``vocab_size`` is too small.
     """
+    corpus = Corpus(text) if isinstance(text, str) else text
     if kind == "char":
-        return CharTokenizer.train(text)
+        return CharTokenizer(corpus.alphabet)
     if kind == "bpe":
-        return BPETokenizer.train(split_text(text)[0], vocab_size)
+        train, _ = split_text(corpus)
+        return BPETokenizer.train(sample(train, MERGES_LEARN_FROM), vocab_size, on_merge)
     raise ValueError(f"the tokenizer must be char or bpe, not {kind!r}")
 
 
-def hash_of(*parts: str) -> str:
-    """Return the SHA-256 of a text that may be in parts."""
-    total = hashlib.sha256()
-    for part in parts:
-        total.update(part.encode("utf-8", "surrogatepass"))
-    return total.hexdigest()
+def sample(text: Corpus, n_characters: int, n_slices: int = 10) -> Iterator[str]:
+    """Yield a text in blocks, or of a longer one so many characters, in slices at equal distances."""
+    if len(text) <= n_characters:
+        yield from text.blocks()
+        return
+    for i in range(n_slices):
+        start = i * len(text) // n_slices
+        yield from text[start : start + n_characters // n_slices].blocks()
 
 
-def text_of_run(training: Mapping[str, Any], text: str | None = None) -> str:
+def text_of_run(
+    training: Mapping[str, Any], text: str | Corpus | None = None, on_bytes: Callable[[int], Any] | None = None
+) -> Corpus:
     """Return the text that a run learned from.
 
     Args:
         training: what its checkpoint says of the training.
         text: the same, if it is at hand; else it is read from where it was.
+        on_bytes: is told how many bytes were read.
 
     Raises:
         DataError: it can't be read any more, or is another one now.
     """
     source = training.get("source")
-    if text is None:
-        text = read_text([Path(str(name)) for name in source]) if source else default_corpus()
-        name = ", ".join(map(repr, source)) if source else "Python's own reference text"
-    else:
+    if text is not None:
         name = "the text that was given"
-    if hash_of(text) != training.get("text_sha256"):
-        raise DataError(f"{name} is not (or no longer) what the run learned from: give that very text")
-    return text
+    elif source is None:
+        text, name = default_corpus(), "Python's own reference text"
+    else:
+        if not isinstance(source, list | tuple) or not all(isinstance(file, str) for file in source):
+            raise DataError("the checkpoint does not say which files the run learned from")
+        for file in source:
+            if not Path(file).is_file():  # nor anything else than a file, such as a device without end
+                raise DataError(f"cannot read {file!r}, which the run learned from: no such file")
+        text, name = Corpus.read(source, on_bytes), ", ".join(map(repr, source))
+    corpus = Corpus(text) if isinstance(text, str) else text
+    if corpus.sha256 != training.get("text_sha256"):
+        raise DataError(f"{name} is not (or no longer) what the run learned from")
+    return corpus

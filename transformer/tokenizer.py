@@ -21,33 +21,25 @@ et al., "Language Models are Unsupervised Multitask Learners" (GPT-2, 2019), sec
 from __future__ import annotations
 
 import codecs
-import heapq
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
-Pair = tuple[int, int]
-
-BYTE_TOKENS = 256
-"""The ids 0 to 255 of a BPETokenizer are the bytes; the id 256 + n is what merge n makes."""
+import minigrad as mg
+from minigrad import Tensor
+from minigrad.dtypes import DType
+from transformer.merges import BYTE_TOKENS, Pair, learn_merges
+from transformer.words import MAX_WORD_CHARACTERS, count_words, split_chunks, split_words, whole_words
 
 MAX_VOCAB_SIZE = 1_000_000
 
-MAX_WORD_CHARACTERS = 32
 MAX_TOKEN_BYTES = 4 * MAX_WORD_CHARACTERS  # no character takes more than 4 bytes in UTF-8
 
-# Longer runs are cut, which bounds the work per word and with it that of training and encoding, on any text.
-_WORD = re.compile(
-    r" ?[^\W\d_]{1,31}"  # letters, with the space before them
-    r"| ?\d{1,31}"  # digits
-    r"| ?(?:[^\w\s]|_){1,31}"  # punctuation, symbols, control characters: all else but whitespace
-    r"|\s{1,32}(?= \S)"  # whitespace, leaving its last space to the word that follows
-    r"|\s{1,32}"
-)
-
-_MAX_CACHED_WORDS = 100_000
+_MAX_REMEMBERED = 100_000
+_MAX_REMEMBERED_CHARACTERS = 64
 
 
 class Tokenizer(Protocol):
@@ -59,6 +51,9 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""
+
+    def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
+        """The ids of a text that comes in blocks, in vectors of the smallest integers that hold every id."""
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids. Raises ValueError for an id outside the vocabulary."""
@@ -94,7 +89,10 @@ class CharTokenizer:
             [(twice, _)] = Counter(characters).most_common(1)
             raise ValueError(f"the character {twice!r} is in the vocabulary more than once")
         self.characters = list(characters)
-        self._ids = {character: id for id, character in enumerate(self.characters)}
+        code_points = _code_points("".join(self.characters))
+        # The id of every code point up to the last one known; vocab_size stands for "none".
+        self._id_of = mg.full((int(code_points.max()) + 2,), self.vocab_size, dtype=self._dtype)
+        self._id_of[code_points] = mg.arange(self.vocab_size, dtype=self._dtype)
 
     @classmethod
     def train(cls, text: str) -> CharTokenizer:
@@ -107,10 +105,22 @@ class CharTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """One id per character. Raises ValueError, naming them, if `text` has characters never trained on."""
-        try:
-            return [self._ids[character] for character in text]
-        except KeyError:
-            raise ValueError(self._unknown_characters_message(text)) from None
+        ids: list[int] = self._look_up(text).tolist()
+        return ids
+
+    def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
+        return map(self._look_up, blocks)
+
+    def _look_up(self, text: str) -> Tensor:
+        code_points = _code_points(text).clamp(max=len(self._id_of) - 1)  # the last is always unknown
+        ids = self._id_of[code_points]
+        if (ids == self.vocab_size).any():
+            raise ValueError(self._unknown_characters_message(text))
+        return ids
+
+    @property
+    def _dtype(self) -> DType:
+        return smallest_dtype(self.vocab_size + 1)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The characters of the ids. Raises ValueError for an id outside the vocabulary."""
@@ -136,7 +146,8 @@ class CharTokenizer:
         return f"CharTokenizer(vocab_size={self.vocab_size})"
 
     def _unknown_characters_message(self, text: str) -> str:
-        unknown = list(dict.fromkeys(character for character in text if character not in self._ids))
+        known = set(self.characters)
+        unknown = list(dict.fromkeys(character for character in text if character not in known))
         named = ", ".join(map(repr, unknown[:5]))
         if len(unknown) > 5:
             named += f" and {len(unknown) - 5} more"
@@ -172,9 +183,12 @@ class BPETokenizer:
         self.merges: list[Pair] = []
         self._token_bytes = [bytes([byte]) for byte in range(BYTE_TOKENS)]
         self._merged_ids: dict[Pair, int] = {}  # a smaller id was learned earlier
-        self._word_ids: dict[str, list[int]] = {}  # a cache: texts are made of the same words again and again
         for left, right in merges:
             self._add_merge(left, right)
+        self._dtype = smallest_dtype(self.vocab_size)
+        # Texts are made of the same words, and chunks of words, again and again.
+        self._packed_words = _Memory(self._pack_word)
+        self._packed_chunks = _Memory(self._pack_chunk)
 
     def _add_merge(self, left: int, right: int) -> None:
         id = self.vocab_size
@@ -198,7 +212,9 @@ class BPETokenizer:
         self._merged_ids[left, right] = id
 
     @classmethod
-    def train(cls, text: str, vocab_size: int) -> BPETokenizer:
+    def train(
+        cls, text: str | Iterable[str], vocab_size: int, on_merge: Callable[[int], Any] | None = None
+    ) -> BPETokenizer:
         """Learn up to `vocab_size` - 256 merges: each time, of the two neighbours that occur most often.
 
         >>> BPETokenizer.train("abab", vocab_size=300).vocab_size  # nothing left that occurs twice
@@ -207,15 +223,18 @@ class BPETokenizer:
         Of pairs that occur equally often, the one with the smaller ids comes first (compared as tuples), so
         the result depends on the text alone and fewer merges are always a prefix of more. Merges do not cross
         the borders of `split_words`. Training ends early when no pair occurs twice, as in Sennrich et al.:
-        `vocab_size` of the result says how many tokens there really are. Raises ValueError if `vocab_size` is
-        below 256 or above 1,000,000.
+        `vocab_size` of the result says how many tokens there really are. A long text may come in blocks; of more
+        than 100,000 different words, the rarest are not learned from. `on_merge` is called with 1 after every
+        merge. Raises ValueError if `vocab_size` is below 256 or above 1,000,000.
         """
         if not BYTE_TOKENS <= vocab_size <= MAX_VOCAB_SIZE:
             raise ValueError(
                 f"the vocabulary size of a BPE tokenizer must be from {BYTE_TOKENS} (its byte tokens) to "
                 f"{MAX_VOCAB_SIZE:,}, not {vocab_size:,}"
             )
-        return cls(_learn_merges(text, vocab_size - BYTE_TOKENS))
+        words = count_words([text] if isinstance(text, str) else text)
+        frequencies = {_to_bytes(word): count for word, count in words.items()}
+        return cls(learn_merges(frequencies, vocab_size - BYTE_TOKENS, on_merge))
 
     def with_merges(self, count: int) -> BPETokenizer:
         """The tokenizer of the first `count` merges: the one that training to 256 + `count` would have given.
@@ -232,25 +251,42 @@ class BPETokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of any text at all. In each word, the merges are applied in the order they were learned."""
-        ids: list[int] = []
-        for word in split_words(text):
-            word_ids = self._word_ids.get(word)
-            if word_ids is None:
-                word_ids = self._encode_word(word)
-                if len(self._word_ids) >= _MAX_CACHED_WORDS:
-                    self._word_ids.clear()
-                self._word_ids[word] = word_ids
-            ids += word_ids
+        ids: list[int] = mg.frombuffer(self._pack(text), dtype=self._dtype).tolist() if text else []
         return ids
 
+    def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
+        for block in whole_words(blocks):
+            yield mg.frombuffer(self._pack(block), dtype=self._dtype)
+
+    def _pack(self, text: str) -> bytes:
+        """The ids of a text as the bytes of an array: joined, the ids of its chunks are those of the text."""
+        return b"".join(map(self._packed_chunks.__getitem__, split_chunks(text)))
+
+    def _pack_chunk(self, chunk: str) -> bytes:
+        words = split_words(chunk)
+        return (
+            self._packed_words[chunk]
+            if len(words) == 1
+            else b"".join([self._packed_words[word] for word in words])
+        )
+
+    def _pack_word(self, word: str) -> bytes:
+        return array(self._dtype.char, self._encode_word(word)).tobytes()
+
     def _encode_word(self, word: str) -> list[int]:
+        """Merge neighbours as long as there is a merge for them, of several always the one learned first."""
         ids = list(_to_bytes(word))
-        while len(ids) > 1:
-            never = self.vocab_size
-            pair = min(pairwise(ids), key=lambda pair: self._merged_ids.get(pair, never))
-            if pair not in self._merged_ids:
-                break
-            ids = _merge(ids, pair, self._merged_ids[pair])
+        never = self.vocab_size
+        merged_id = self._merged_ids.get
+        merged = [merged_id(pair, never) for pair in pairwise(ids)]  # what each token and its right one make
+        while merged and (first := min(merged)) < never:
+            place = merged.index(first)
+            ids[place : place + 2] = [first]
+            del merged[place]
+            if place > 0:
+                merged[place - 1] = merged_id((ids[place - 1], first), never)
+            if place < len(merged):
+                merged[place] = merged_id((first, ids[place + 1]), never)
         return ids
 
     def token_bytes(self, id: int) -> bytes:
@@ -283,6 +319,25 @@ class BPETokenizer:
         return f"BPETokenizer(vocab_size={self.vocab_size})"
 
 
+class _Memory(dict[str, bytes]):
+    """What a function gave for strings; when it is full, what was not asked for of late is forgotten."""
+
+    def __init__(self, function: Callable[[str], bytes]) -> None:
+        self._function = function
+        self._before: dict[str, bytes] = {}  # as full as the memory itself may become
+
+    def __missing__(self, text: str) -> bytes:
+        result = self._before.get(text)
+        if result is None:
+            result = self._function(text)
+        if len(text) <= _MAX_REMEMBERED_CHARACTERS:
+            if len(self) >= _MAX_REMEMBERED:
+                self._before = dict(self)
+                self.clear()
+            self[text] = result
+        return result
+
+
 class StreamDecoder:
     """Text from ids that arrive one by one: all that is complete, and never a part of a character.
 
@@ -306,18 +361,6 @@ class StreamDecoder:
     def flush(self) -> str:
         """The end of the text: "\\ufffd" for an unfinished character, else "". A new text can follow."""
         return self._decoder.decode(b"", final=True)
-
-
-def split_words(text: str) -> list[str]:
-    """Cut a text into the words that merges stay within; joined, they are the text.
-
-    >>> split_words("It's   42 times,\\n\\nor so")
-    ['It', "'", 's', '  ', ' 42', ' times', ',', '\\n\\n', 'or', ' so']
-
-    A word is a run of letters, of digits, of other visible characters or of whitespace; all but the last take
-    one space before them along. No word is longer than 32 characters.
-    """
-    return _WORD.findall(text)
 
 
 def legible(token: bytes) -> str:
@@ -388,6 +431,20 @@ def _checked_id(id: int, vocab_size: int) -> int:
     raise ValueError(f"the token id {id} is outside the vocabulary of {vocab_size} tokens")
 
 
+def smallest_dtype(n: int) -> DType:
+    """The dtype of the fewest bytes that holds the integers from 0 to n - 1.
+
+    >>> smallest_dtype(256), smallest_dtype(257)
+    (dtype('uint8'), dtype('uint16'))
+    """
+    return mg.uint8 if n <= 1 << 8 else mg.uint16 if n <= 1 << 16 else mg.int32
+
+
+def _code_points(text: str) -> Tensor:
+    encoded = text.encode("utf-32-le" if sys.byteorder == "little" else "utf-32-be", "surrogatepass")
+    return mg.frombuffer(encoded, dtype=mg.int32) if encoded else mg.zeros(0, dtype=mg.int32)
+
+
 def _to_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
@@ -402,63 +459,3 @@ def _surrogates_or_replacement(error: UnicodeError) -> tuple[str | bytes, int]:
 
 _SURROGATES_OR_REPLACEMENT = "transformer.surrogates_or_replacement"
 codecs.register_error(_SURROGATES_OR_REPLACEMENT, _surrogates_or_replacement)
-
-
-def _merge(ids: Sequence[int], pair: Pair, merged_id: int) -> list[int]:
-    """`ids` with every `pair` in them replaced by `merged_id`, from left to right."""
-    left, right = pair
-    merged = []
-    position, last = 0, len(ids) - 1
-    while position <= last:
-        if ids[position] == left and position < last and ids[position + 1] == right:
-            merged.append(merged_id)
-            position += 2
-        else:
-            merged.append(ids[position])
-            position += 1
-    return merged
-
-
-def _learn_merges(text: str, max_merges: int) -> list[Pair]:
-    """The merges of byte-pair encoding.
-
-    The counts are kept per distinct word and updated only where a merge changes something. The heap yields
-    the most frequent pair; an entry is outdated, and skipped, if the count of its pair has changed since.
-    """
-    frequencies = Counter(split_words(text))
-    words = [list(_to_bytes(word)) for word in frequencies]
-    word_counts = list(frequencies.values())
-
-    pair_counts: Counter[Pair] = Counter()
-    words_with: defaultdict[Pair, set[int]] = defaultdict(set)  # may name words that no longer have the pair
-    for index, (word, word_count) in enumerate(zip(words, word_counts, strict=True)):
-        for pair in pairwise(word):
-            pair_counts[pair] += word_count
-            words_with[pair].add(index)
-    heap = [(-count, pair) for pair, count in pair_counts.items()]
-    heapq.heapify(heap)
-
-    merges: list[Pair] = []
-    while heap and len(merges) < max_merges:
-        negative_count, best = heapq.heappop(heap)
-        if -negative_count != pair_counts[best]:
-            continue
-        if -negative_count < 2:
-            break
-        merged_id = BYTE_TOKENS + len(merges)
-        merges.append(best)
-
-        changes: Counter[Pair] = Counter()
-        for index in words_with.pop(best):
-            before, word_count = words[index], word_counts[index]
-            words[index] = after = _merge(before, best, merged_id)
-            for pair in pairwise(before):
-                changes[pair] -= word_count
-            for pair in pairwise(after):
-                changes[pair] += word_count
-                words_with[pair].add(index)
-        for pair, change in changes.items():
-            if change:
-                pair_counts[pair] += change
-                heapq.heappush(heap, (-pair_counts[pair], pair))
-    return merges

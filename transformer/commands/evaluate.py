@@ -7,14 +7,11 @@ import os
 
 from tqdm import tqdm
 
-import minigrad as mg
-from transformer.baselines import ngram_baselines
 from transformer.checkpoint import find_checkpoint, load_checkpoint
+from transformer.commands import texts
 from transformer.commands.options import add_run, add_text
 from transformer.commands.report import describe_model, describe_source, print_scores
 from transformer.commands.runs import latest_run
-from transformer.data import read_text
-from transformer.text import Text, text_of_run
 
 HELP = "Measure how well a model predicts text, beside n-gram baselines."
 
@@ -30,17 +27,16 @@ def run(arguments: argparse.Namespace) -> None:
     path = find_checkpoint(arguments.out or latest_run())
     checkpoint = load_checkpoint(path)
     source = checkpoint.training.get("source")
-    parts = Text.encode(text_of_run(checkpoint.training), checkpoint.tokenizer, checkpoint.config.context)
+    parts = texts.encode(texts.of_run(checkpoint.training), checkpoint.tokenizer, checkpoint.config.context)
     files = arguments.text
     if files:
-        text = read_text(files)
-        ids = mg.tensor(checkpoint.tokenizer.encode(text), dtype=mg.int32)
-        parts = Text(parts.train, text, parts.train_ids, ids, checkpoint.tokenizer)
+        text = texts.read(files)
+        parts = parts.with_held_out(text)
         print(f"text   {describe_source(files)}: {len(text):,} characters")
     else:
         print(f"text   the held-out part of {describe_source(source)}: {len(parts.held_out):,} characters")
     print(f"model  {path}, {describe_model(checkpoint.model)}", flush=True)
-    baselines = ngram_baselines(parts.train, parts.held_out, vocab_size=len(set(parts.train + parts.held_out)))
+    baselines = texts.baselines(parts, None)
     with tqdm(total=len(parts.held_out_ids), unit="token", dynamic_ncols=True, leave=False) as bar:
         score = parts.score(checkpoint.model, threads=os.cpu_count() or 1, on_batch=bar.update)
     print()

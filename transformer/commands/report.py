@@ -8,7 +8,7 @@ from typing import Any
 from transformer.baselines import Baseline
 from transformer.evaluation import Score
 from transformer.model import Transformer
-from transformer.text import Text
+from transformer.text import BASELINES_LEARN_FROM, REPORTED_TOKENS, Text
 from transformer.tokenizer import BPETokenizer
 
 
@@ -23,6 +23,21 @@ def print_scores(score: Score, baselines: Sequence[Baseline]) -> None:
         print(f"{name:12} {nats:9.3f} {nats * bits:9.3f} {nats * bits * per_byte:9.3f}")
 
 
+def describe_baselines(baselines: Sequence[Baseline], parts: Text) -> str:
+    """Return the losses of the n-gram models, and what they learned from if that is not all."""
+    losses = " · ".join(f"{baseline.name} {baseline.nats_per_symbol:.3f}" for baseline in baselines)
+    learned = min(len(parts.train), BASELINES_LEARN_FROM)
+    note = f" (from the last {learned:,} characters to learn from)" if learned < len(parts.train) else ""
+    return f"{losses} nats per character{note}"
+
+
+def describe_measured(parts: Text, limit: int | None = REPORTED_TOKENS) -> str:
+    """Return the name of what is scored: the held-out text, or its beginning."""
+    if limit is None or limit >= len(parts.held_out_ids):
+        return "the held-out text"
+    return f"the first {limit:,} tokens of the held-out text"
+
+
 def describe_source(files: Sequence[Any] | None) -> str:
     """Return the name of a text."""
     return ", ".join(str(path) for path in files) if files else "Python's own reference text"
@@ -31,11 +46,12 @@ def describe_source(files: Sequence[Any] | None) -> str:
 def describe_tokenizer(parts: Text, asked: int = 0) -> str:
     """Return what a tokenizer is and does to a text; ``asked``: how many tokens were asked for."""
     tokenizer, n = parts.tokenizer, parts.tokenizer.vocab_size
+    kept = f", kept in '{parts.kept_in.parent}' for the next run" if parts.kept_in else ""
     per_token = len(parts.train) / len(parts.train_ids)
     if not isinstance(tokenizer, BPETokenizer):
-        return f"{n} different characters, one token each: {len(parts.train_ids):,} to learn from"
+        return f"{n} different characters, one token each: {len(parts.train_ids):,} to learn from{kept}"
     note = f", not the {asked:,} asked for: the text has no more pairs to merge" if n < asked else ""
-    size = f"{len(parts.train_ids):,} to learn from, {per_token:.2f} characters each"
+    size = f"{len(parts.train_ids):,} to learn from, {per_token:.2f} characters each{kept}"
     return f"{n:,} by byte-pair encoding{note}: {size}"
 
 

@@ -10,9 +10,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from transformer.baselines import Baseline, ngram_baselines
+from transformer.baselines import Baseline
+from transformer.commands import texts
 from transformer.commands.options import add_fields, add_text, chosen
 from transformer.commands.report import (
+    describe_baselines,
+    describe_measured,
     describe_model,
     describe_source,
     describe_tokenizer,
@@ -22,14 +25,13 @@ from transformer.commands.report import (
 from transformer.commands.runs import new_run
 from transformer.commands.signals import StopSignals
 from transformer.config import Config
-from transformer.data import default_corpus, read_text
 from transformer.directory import RunDirectory
 from transformer.evaluation import Score
 from transformer.footprint import check_memory
 from transformer.presets import PRESETS, of_depth
 from transformer.recipe import Recipe
 from transformer.run import Listener, Run
-from transformer.text import DEFAULT_VOCAB_SIZE, Text, make_tokenizer
+from transformer.text import DEFAULT_VOCAB_SIZE
 from transformer.training import Progress
 
 HELP = "Train a model on a text."
@@ -82,7 +84,8 @@ def run(arguments: argparse.Namespace) -> None:
         _, score = run.result()
         done = run.progress
         print(
-            f"\ntrained in {done.seconds:.0f} s ({done.tokens_per_second:,.0f} tokens/s); on the held-out text:\n"
+            f"\ntrained in {done.seconds:.0f} s ({done.tokens_per_second:,.0f} tokens/s); "
+            f"on {describe_measured(run.text)}:\n"
         )
         print_scores(score, baselines)
         print(f"\nwrote {run.directory.path}: {run.directory.describe()}")
@@ -102,12 +105,12 @@ def start(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
     files: list[Path] | None = arguments.text
     if arguments.out is not None:
         RunDirectory(arguments.out).check_unused()
-    text = read_text(files) if files else default_corpus()
     planned = Config.preset(preset, vocab_size=vocab_size if vocab_size > 0 else 1, **fields)
     recipe = Recipe.preset(preset, planned.d_model, **chosen(arguments, Recipe))  # complain before the work
-    tokenizer = make_tokenizer(text, kind, vocab_size)
+    text = texts.read(files)
+    tokenizer = texts.tokenizer_for(text, kind, vocab_size)
     config = Config.preset(preset, vocab_size=tokenizer.vocab_size, **fields)
-    parts = Text.encode(text, tokenizer, config.context)
+    parts = texts.encode(text, tokenizer, config.context)
     check_memory(config, recipe)
     source = [str(path.resolve()) for path in files] if files else None
     return Run.start(arguments.out or new_run(), parts, config, recipe, source)
@@ -125,7 +128,7 @@ def resume(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
                 f"--{name.replace('_', '-')} can't be given with --resume, for a run keeps what it began with: "
                 "only --steps can, to make it longer, and --text, if the text is elsewhere now"
             )
-    text = read_text(arguments.text) if arguments.text else None
+    text = texts.read(arguments.text) if arguments.text else None
     return Run.resume(arguments.resume, text, arguments.steps)
 
 
@@ -145,10 +148,8 @@ def report(run: Run, asked: int) -> list[Baseline]:
         f"threads: {recipe.threads}, seed: {recipe.seed}"
     )
     print(f"memory     {check_memory(config, recipe)}")
-    baselines = ngram_baselines(text.train, text.held_out, vocab_size=len(set(text.train) | set(text.held_out)))
-    print(
-        "baselines  " + " · ".join(f"{b.name} {b.nats_per_symbol:.3f}" for b in baselines) + " nats per character"
-    )
+    baselines = texts.baselines(text)
+    print(f"baselines  {describe_baselines(baselines, text)}")
     print(f"run        {run.directory.path}" + f", from step {step:,} on" * bool(step), flush=True)
     return baselines
 

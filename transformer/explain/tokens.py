@@ -9,7 +9,9 @@ from typing import Any
 
 from transformer.data import DataError
 from transformer.explain.material import Material, Subject
-from transformer.tokenizer import BYTE_TOKENS, BPETokenizer, legible, split_words
+from transformer.merges import BYTE_TOKENS
+from transformer.tokenizer import BPETokenizer, legible
+from transformer.words import split_words
 
 EXAMPLES = 6  # common words, and as many rare ones
 
