@@ -38,7 +38,8 @@ def check_writable(tensor: TensorBase, name: str, recorded: bool) -> None:
 
     Raises:
         RuntimeError: its memory is read-only; or the write is to be recorded, and the memory belongs to a leaf
-            that requires a gradient, which must stay the leaf that it is.
+            that requires a gradient, which must stay the leaf that it is; or it can't be recorded, because the
+            tensor is a view that was made unrecorded.
     """
     shape = tuple(tensor.shape)
     if not tensor._data.flags.writeable:
@@ -52,6 +53,11 @@ def check_writable(tensor: TensorBase, name: str, recorded: bool) -> None:
         raise RuntimeError(
             f"{name} in place on {what} of shape {shape} that requires a gradient: write y = x + ... for a new "
             "tensor, or update it inside `with mg.no_grad():`"
+        )
+    if is_grad_enabled() and base._requires_grad and not tensor.refresh()._requires_grad:
+        raise RuntimeError(
+            f"{name} in place on a view of shape {shape} that was made inside `with mg.no_grad():`, of a tensor "
+            "that requires a gradient: make the view outside to have the write recorded, or write inside as well"
         )
 
 
@@ -72,6 +78,8 @@ def write_directly(tensor: TensorBase, ufunc: np.ufunc, other: Any) -> bool:
         return False
     if not data.flags.writeable or np.shape(value) not in ((), data.shape):
         return False
+    if tensor._view is not None and is_grad_enabled():
+        return False  # its owner may require a gradient
     ufunc(data, value, out=data)
     tensor._version[0] += 1
     return True

@@ -291,8 +291,9 @@ class Op(Generic[P]):
         dtype = result_dtype(present)
         if self.promote == "float" and category(dtype) < 2:
             dtype = get_default_dtype()
+        weak = not any(isinstance(value, np.ndarray) for value in present)  # where(condition, 1.0, 0.0)
         for i in operands:
-            if self.variadic:
+            if self.variadic or (weak and values[i] is not None):
                 values[i] = np.asarray(values[i], dtype)  # also a number: einsum and stack look at its shape
             elif isinstance(values[i], np.ndarray) and values[i].dtype != dtype:
                 values[i] = values[i].astype(dtype)

@@ -100,6 +100,76 @@ def test_kink(name):
     assert_gradient(*KINKS[name])
 
 
+# Functions that are flat where the cotangent is infinite: √ and 1/ of a result that is 0 hand ∞ back.
+FLAT = {
+    "√ relu": (lambda x: x.relu().sqrt(), [-1.0, 0.0, 4.0], [0, 0, 0.25]),
+    "√ clamp(min=0)": (lambda x: x.clamp(min=0).sqrt(), [-1.0, 4.0], [0, 0.25]),
+    "1 / clamp(max=0)": (lambda x: 1 / x.clamp(max=0), [1.0, -2.0], [0, -0.25]),
+    "√ clamp at a tensor": (lambda x: x.clamp(mg.zeros(2), mg.ones(2)).sqrt(), [-1.0, 0.25], [0, 1]),
+    "√ maximum(x, 0)": (lambda x: mg.maximum(x, 0).sqrt(), [-1.0, 4.0], [0, 0.25]),
+    "√ maximum at a tie": (lambda x: mg.maximum(x, 0).sqrt(), [0.0], [INF]),
+    "√ minimum(x, 0)": (lambda x: mg.minimum(x, 0).sqrt(), [1.0], [0]),
+    "√ amax": (lambda x: x.amax().sqrt(), [-1.0, 0.0, -2.0], [0, INF, 0]),
+    "√ max(dim)": (lambda x: x.max(0).values.sqrt(), [-1.0, 0.0], [0, INF]),
+    "√ of what was set to 0": (lambda x: set_to_0(x).sqrt(), [-1.0, 4.0], [0, 0.25]),
+    "√ masked_fill": (lambda x: x.masked_fill(x < 0, 0.0).sqrt(), [-1.0, 4.0], [0, 0.25]),
+    "√ scatter": (lambda x: x.scatter(0, mg.tensor([0]), 0.0).sqrt(), [-1.0, 4.0], [0, 0.25]),
+    "√ of sign and floor": (lambda x: (x.sign() - 1).sqrt() + x.floor().sqrt(), [0.5], [0]),
+    "√ of ceil": (lambda x: x.ceil().abs().sqrt(), [-0.5], [0]),
+    "√ of trunc and round": (lambda x: x.trunc().sqrt() + x.round().sqrt(), [0.25], [0]),
+    "√ (x**0 − 1)": (lambda x: (x**0 - 1).sqrt(), [3.0, 0.0], [0, 0]),
+    "√ nan_to_num": (lambda x: x.nan_to_num(0.0).sqrt(), [math.nan, 4.0], [0, 0.25]),
+}  # fmt: skip
+
+
+def set_to_0(x):
+    """x with its negative elements set to 0 by a write in place."""
+    y = x * 1
+    y[x < 0] = 0.0
+    return y
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_an_infinite_gradient_ends_where_a_function_is_flat(name):
+    """∂y/∂x = 0 means that x has no influence, so an infinite cotangent of y is none of its business: 0, not NaN.
+
+    PyTorch has 0 there too (but for amax), and √ clamp(min=0) is how it computes a distance.
+    """
+    function, x, expected = FLAT[name]
+    assert_gradient(function, x, expected)
+    leaf = t64(x)
+    (recorded,) = mg.autograd.grad(function(leaf).sum(), leaf, create_graph=True)
+    assert recorded.tolist() == expected
+
+
+@pytest.mark.parametrize("x", [2.0, 0.5, 1e-30, 1e200])
+def test_the_hessian_of_a_power_is_symmetric_where_the_exponent_is_0(x):
+    """∂²xʸ/∂x∂y = xʸ⁻¹ (1 + y ln x), which is 1/x at y = 0, though y xʸ⁻¹, the derivative in x, is 0 there.
+
+    In PyTorch the derivative in y of that 0 is 0 as well.
+    """
+    base, exponent = t64([x]), t64([0.0])
+    first, second = mg.autograd.grad((base**exponent).sum(), [base, exponent], create_graph=True)
+    assert first.item() == 0
+    assert mg.autograd.grad(first, exponent, retain_graph=True)[0].item() == pytest.approx(1 / x, rel=1e-14)
+    assert mg.autograd.grad(second, base)[0].item() == pytest.approx(1 / x, rel=1e-14)
+
+
+@pytest.mark.parametrize("x", [0.0, -0.0, 5e-324, math.nan])
+def test_a_power_of_exponent_0_is_flat_everywhere(x):
+    """x⁰ = 1 for every x, NaN included: the derivative in x is 0, and never 0 · ∞."""
+    base, exponent = t64([x]), t64([0.0])
+    y = base**exponent
+    (first,) = mg.autograd.grad(y, base, mg.tensor([-3.0]), create_graph=True)
+    assert (y.item(), first.item()) == (1, 0)
+    assert [g.item() for g in mg.autograd.grad(first, [base, exponent])] == [0, 0]
+
+
+def test_powers_of_enormous_whole_numbers():
+    """A Python int of any size is an exponent; d/dx 1ⁿ is n, and d/dx xⁿ beyond all floats is ∞."""
+    assert_gradient(lambda x: x ** (10**30), [1.0, 1.5, 0.5], [1e30, INF, 0])
+
+
 def test_clamp_with_tensor_bounds_in_the_wrong_order():
     """Where min > max the result is max, as in PyTorch; so the whole gradient is max's."""
     x, low, high = t64([0.0]), t64([2.0]), t64([1.0])
@@ -377,6 +447,9 @@ RESULTS = {
     "comparison": (lambda: x32 > x64, np.bool_),
     "argmax": (lambda: x32.argmax(), np.int64),
     "where with numbers": (lambda: mg.where(b1, x32, 0), F32),
+    "where of two numbers": (lambda: mg.where(b1, 1.0, 0.0), F32),
+    "where of two whole numbers": (lambda: mg.where(b1, 1, 0), np.int64),
+    "where of two numbers, as a mask": (lambda: x32 * mg.where(b1, 1, 0.5), F32),
     "where with np.float64": (lambda: mg.where(b1, np.float64(1), x32), F32),
     "masked_fill": (lambda: x32.masked_fill(b1, -math.inf), F32),
     "clamp": (lambda: x32.clamp(0, np.float64(2)), F32),

@@ -1233,6 +1233,33 @@ def test_gradients_are_linear_and_owned(name, data):
         assert not g0.numpy().any()
 
 
+@every_operation
+@given(data=st.data())
+def test_a_rule_computes_in_the_dtype_of_its_operands(name, data):
+    """Of float32 operands and cotangent a rule returns float32 itself, before the engine sees to it.
+
+    A rule that widened would be right, for the engine brings its result back to float32; but it would take twice
+    the memory, and the result would depend on what else is computed with it.
+    """
+    problem = data.draw(CASES[name])
+    inputs = leaves([x.astype(np.float32) for x in problem.arrays])
+    outputs = problem.outputs(inputs, np.float32)
+    cotangents = [c.astype(np.float32) for c in draw_cotangents(data, [y.shape for y in outputs])]
+    found = []
+
+    def watched(operation, node, g, useful, values=None):
+        gradients = plain(operation, node, g, useful, values)
+        found.extend((operation.name, gradient.dtype) for gradient in gradients if gradient is not None)
+        return gradients
+
+    plain = mg.op.Op.pullback
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mg.op.Op, "pullback", watched)
+        mg.autograd.grad(outputs, inputs, tensors(cotangents), allow_unused=True)
+    assert found
+    assert {dtype for _, dtype in found} == {np.dtype(np.float32)}, found
+
+
 # --- lists too long to be drawn from, each row of which must hold -------------------------------
 
 

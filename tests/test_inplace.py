@@ -191,6 +191,37 @@ def test_views_made_without_recording_join_the_graph_when_their_memory_does():
     assert x.grad.tolist() == [-8.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    "write",
+    [lambda v: v.mul_(2.0), lambda v: v.add_(mg.ones(1)), lambda v: v.tanh_(), lambda v: v.__setitem__(0, 5.0)],
+    ids=["mul_", "add_", "tanh_", "assign"],
+)
+@pytest.mark.parametrize("what", ["leaf", "middle"])
+def test_a_view_made_without_recording_is_not_written_while_recording(write, what):
+    """The view doesn't know its owner's place in the graph, so the write would be lost: PyTorch refuses it too."""
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    owner = x if what == "leaf" else x * 1
+    with mg.no_grad():
+        view = owner[:1]
+    with pytest.raises(RuntimeError, match=r"view of shape \(1,\) that was made inside `with mg.no_grad\(\):`"):
+        write(view)
+    assert owner.tolist() == [1.0, 2.0], "what is refused changes nothing"
+    with mg.no_grad():
+        write(view)
+    assert owner.tolist() != [1.0, 2.0]
+
+
+def test_views_of_memory_that_requires_a_gradient_only_later():
+    """A view and a write from before belong to no graph; nor does the view afterwards, until it is made anew."""
+    memory = mg.ones(3)
+    view = memory[:2]
+    memory[0] = mg.tensor(2.0)
+    memory[1] = 3.0
+    memory.requires_grad_()
+    assert not view.requires_grad
+    assert memory[:2].requires_grad
+
+
 def test_second_order_through_a_write():
     x = mg.tensor([0.3, -0.7], dtype=mg.float64, requires_grad=True)
 

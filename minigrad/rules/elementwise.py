@@ -18,6 +18,24 @@ from minigrad.op import Op, op
 
 quietly = np.errstate(all="ignore")  # infinities and NaN are values here, as in PyTorch, not warnings
 
+
+def masked(g: Array, mask: Any) -> Array:
+    """Return g where ``mask`` is true and 0 elsewhere, also in the place of an infinite g.
+
+    That is g · mask, which is ten times faster than ``where``; but ∞ · 0 is NaN, so that a gradient that is not
+    all finite takes the slow way.  √ relu(x) has one: its root hands ∞ back where x ≤ 0.
+    """
+    product = g * mask
+    if isinstance(product, np.ndarray) and np.isfinite(np.add.reduce(product, axis=None)):
+        return product
+    return np.where(mask, g, 0)
+
+
+def no_gradient(g: Array) -> Array:
+    """Return 0 for every element of g, also for an infinite one: what a function that is flat hands back."""
+    return masked(g, False)
+
+
 # --- arithmetic -----------------------------------------------------------------------------------
 
 
@@ -55,14 +73,20 @@ def neg(x: Array) -> Array:
 def pow_gradient_of_x(g: Array, x: Array, y: Array) -> Array:
     """d/dx xʸ = y xʸ⁻¹, and 0 where y = 0, also at x = 0."""
     if isinstance(y, int | float):
-        return g * (y * x ** (y - 1)) if y != 0 else g * 0
-    return g * np.where(y == 0, 0, y * x ** np.where(y == 0, 1, y - 1))
+        return g * (y * x ** (y - 1)) if y != 0 else no_gradient(g)
+    # At y = 0 the formula gives 0 by itself, and the right derivative in y, unless x⁻¹ is infinite or NaN.
+    flat = np.logical_and(y == 0, np.logical_not(np.abs(x) > np.finfo(x.dtype).tiny))
+    return g * np.where(flat, 0, y * np.where(flat, 1, x) ** (y - 1))
 
 
 def pow_gradient_of_y(g: Array, x: Array, y: Array, out: Array) -> Array:
     """d/dy xʸ = xʸ ln x, and 0 at x = 0 where y ≥ 0."""
+    if isinstance(x, int | float):
+        if x == 0:
+            return np.where(y >= 0, 0, -math.inf * g)
+        return g * (out * (math.log(x) if x > 0 else math.nan))
     flat = np.logical_and(x == 0, y >= 0)
-    return g * np.where(flat, 0, out * np.log(np.where(flat, 1, x)))
+    return g * (out * np.log(np.where(flat, 1, x)))  # ln 1 = 0
 
 
 @op(numpy=(np.power, np.float_power), promote="common", x=pow_gradient_of_x, y=pow_gradient_of_y)
@@ -216,7 +240,7 @@ def _over_squared_distance(x: Array, y: Array) -> Array:
 def atan2(x: Array, y: Array) -> Array:
     """The angle of the point (y, x) from the first axis, in [−π, π]: of x / y, with the signs of both.
 
-    The gradient at (0, 0) is 0.
+    The gradient at (0, 0) is 0, and so are its derivatives.
     """
     return np.arctan2(x, y)
 
@@ -251,7 +275,7 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-@op(x=lambda g, out: g * (out > 0))
+@op(x=lambda g, out: masked(g, out > 0))
 def relu(x: Array) -> Array:
     """max(x, 0), elementwise; the derivative at 0 is 0."""
     # With two bounds NumPy clips with vector instructions, with one, or maximum(x, 0), it does not.
@@ -276,7 +300,7 @@ def abs(x: Array) -> Array:
 
 def _share(g: Array, wins: Array, ties: Array) -> Array:
     """Return g where the operand wins, half of it at a tie, 0 where it loses."""
-    return g * np.where(ties, 0.5, wins).astype(g.dtype)
+    return np.where(ties, 0.5 * g, np.where(wins, g, 0))
 
 
 @op(
@@ -311,9 +335,9 @@ def _inside(x: Array, min: Array, max: Array) -> Array:
 @op(
     numpy=np.clip,
     promote="common",
-    x=lambda g, x, min, max: g * _inside(x, min, max),
-    min=lambda g, x, min, max: g * (np.logical_and(x < min, True if max is None else min <= max)),
-    max=lambda g, x, min, max: g * (x > max if min is None else np.logical_or(x > max, min > max)),
+    x=lambda g, x, min, max: masked(g, _inside(x, min, max)),
+    min=lambda g, x, min, max: masked(g, np.logical_and(x < min, True if max is None else min <= max)),
+    max=lambda g, x, min, max: masked(g, x > max if min is None else np.logical_or(x > max, min > max)),
 )
 def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
     """x limited to [min, max], elementwise; a bound may be a number, a tensor, or None.
@@ -458,37 +482,37 @@ def isclose(x: Array, y: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_na
 # Flat almost everywhere, and so of gradient 0 rather than of none (as in PyTorch).
 
 
-@op(numpy=np.sign, x=lambda g: g * 0)
+@op(numpy=np.sign, x=no_gradient)
 def sign(x: Array) -> Array:
     """−1, 0 or 1, elementwise; the gradient is 0."""
     return np.sign(x) if x.dtype != np.bool_ else x.copy()
 
 
-@op(numpy=np.floor, x=lambda g: g * 0)
+@op(numpy=np.floor, x=no_gradient)
 def floor(x: Array) -> Array:
     """The largest integer not above x, elementwise; the gradient is 0."""
     return np.floor(x)
 
 
-@op(numpy=np.ceil, x=lambda g: g * 0)
+@op(numpy=np.ceil, x=no_gradient)
 def ceil(x: Array) -> Array:
     """The smallest integer not below x, elementwise; the gradient is 0."""
     return np.ceil(x)
 
 
-@op(numpy=(np.trunc, np.fix), x=lambda g: g * 0)
+@op(numpy=(np.trunc, np.fix), x=no_gradient)
 def trunc(x: Array) -> Array:
     """The integer next to x on the side of 0, elementwise; the gradient is 0."""
     return np.trunc(x)
 
 
-@op(numpy=(np.rint, np.round, np.around), x=lambda g: g * 0)
+@op(numpy=(np.rint, np.round, np.around), x=no_gradient)
 def round(x: Array, decimals: int = 0) -> Array:
     """The nearest integer, or multiple of 10^−decimals, elementwise, halves to the even one; the gradient is 0."""
     return np.round(x, decimals)
 
 
-@op(x=lambda g, x: g * np.isfinite(x))
+@op(x=lambda g, x: masked(g, np.isfinite(x)))
 def nan_to_num(x: Array, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
     """x with NaN replaced by ``nan`` and ±∞ by ``posinf`` and ``neginf``, or by the largest numbers of its dtype.
 

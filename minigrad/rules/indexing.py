@@ -9,6 +9,7 @@ import numpy as np
 
 from minigrad.graph import Array, TensorBase
 from minigrad.op import op, registry
+from minigrad.rules.elementwise import masked
 from minigrad.rules.reduce import normalize
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def place(g: Array, index: Any, shape: tuple[int, ...]) -> Array:
     elif isinstance(index, np.ndarray) and index.dtype.kind in "iu" and result.size:
         # Rows of a table: adding element by element at flat positions is several times faster than by rows.
         width = result[0].size
-        flat = (index.reshape(-1, 1).astype(np.intp) % len(result)) * width + np.arange(width)
+        flat = index.reshape(-1, 1).astype(np.intp) * width + np.arange(width)  # negative ones from the end
         np.add.at(result.reshape(-1), flat.reshape(-1), np.reshape(g, -1))
     else:
         np.add.at(result, index, g)
@@ -44,17 +45,17 @@ def place(g: Array, index: Any, shape: tuple[int, ...]) -> Array:
 
 def _elsewhere(g: Array, at: Any) -> Array:
     """Return g with zeros at the flat positions ``at``: what was overwritten has no influence any more."""
-    mask = np.ones(math.prod(g.shape), g.dtype)
-    mask[at] = 0
-    return g * mask.reshape(g.shape)
+    mask = np.full(math.prod(g.shape), True)
+    mask[at] = False
+    return masked(g, mask.reshape(g.shape))
 
 
 def _still_there(g: Array, at: Any) -> Array:
     """Return g at the flat positions ``at``, and 0 for a value that a later one at its position overwrote."""
-    board = np.full(math.prod(g.shape), -1)
+    board = np.empty(math.prod(g.shape), np.intp)  # at each position the last one to be written there
     order = np.arange(at.size).reshape(at.shape)
     board[at] = order
-    return np.reshape(g, -1)[at] * (board[at] == order)
+    return masked(np.reshape(g, -1)[at], board[at] == order)
 
 
 @op(x=_elsewhere, value=_still_there)

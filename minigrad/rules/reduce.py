@@ -131,9 +131,9 @@ def std(x: Array, dim: Any = None, correction: float = 1, keepdim: bool = False)
 
 def _share_among_ties(g: Array, x: Array, out: Array, dim: Any) -> Array:
     """Give the gradient to the elements that equal the extreme value, in equal parts."""
-    ties = (x == keep(out, x.shape, dim)).astype(g.dtype)
-    number = np.sum(ties, axis=axes(dim), keepdims=True)
-    return keep(g, x.shape, dim) * (ties / np.maximum(number, 1))
+    ties = x == keep(out, x.shape, dim)
+    number = np.maximum(np.sum(ties, axis=axes(dim), keepdims=True), 1).astype(g.dtype)
+    return np.where(ties, keep(g, x.shape, dim) / number, 0)
 
 
 @op(numpy=(np.max, np.amax), x=_share_among_ties)
@@ -153,8 +153,7 @@ def amin(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
 def _softmax_below(x: Array, out: Array, dim: Any) -> Array:
     """Return exp(x − logsumexp(x)): the softmax, and 0 where all of x is −∞."""
     out = keep(out, x.shape, dim)
-    empty = np.logical_and(np.isinf(out), out < 0)
-    return np.where(empty, 0, np.exp(x - np.where(empty, 0, out)))
+    return np.exp(x - np.where(out == -np.inf, 0, out))
 
 
 @op(promote="float", x=lambda g, x, out, dim: keep(g, x.shape, dim) * _softmax_below(x, out, dim))
@@ -270,7 +269,7 @@ def prod(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) ->
 
 def _cumprod_backward(g: Array, x: Array, out: Array, dim: int) -> Array:
     """With Sᵢ = gᵢ + xᵢ₊₁ Sᵢ₊₁ the derivative of xᵢ is Pᵢ₋₁ Sᵢ, where P are the partial products: no division."""
-    if not x.ndim or not x.shape[dim]:
+    if not x.ndim:
         return g
     g, x, out = (np.swapaxes(a, dim, -1) for a in (g, x, out))
     one = np.ones((*g.shape[:-1], 1), g.dtype)
