@@ -231,7 +231,7 @@ class Program:
         """Carry the program out on Tensors and return the outputs."""
         names = {"mg": mg, "F": mg.nn.functional, "inf": math.inf}
         exec(compile(self.code(), "<program>", "exec"), names)
-        return names["program"](*leaves)
+        return names.pop("program")(*leaves)  # no cycle remains: a function refers to the names it was made among
 
     def prepare(self) -> Callable[..., tuple[list[np.ndarray], list[bytes]]]:
         """Return the program on arrays alone: (arrays) → outputs, and which way each comparison went."""

@@ -7,6 +7,7 @@ comes after everything that used it; the tests take shapes of graphs on which an
 
 import gc
 import math
+import sys
 import threading
 import weakref
 
@@ -106,6 +107,50 @@ def test_chain_of_a_hundred_thousand(walk):
     last = weakref.ref(y)
     del y
     assert last() is None
+
+
+def calls(action):
+    """Return how many Python and C functions ``action`` calls: work without the noise of a clock."""
+    n = 0
+
+    def count(frame, event, argument):
+        nonlocal n
+        n += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return n
+
+
+def deep(n):
+    """A chain of n additions."""
+    x = leaf(1.0)
+    y = x
+    for _ in range(n):
+        y = y + x
+    return x, y
+
+
+def wide(n):
+    """One value used n times, and all n results joined by one operation."""
+    x = leaf(1.0)
+    y = x * 2
+    return x, mg.stack([y * k for k in range(n)]).sum()
+
+
+@pytest.mark.parametrize(("make", "expected"), [(deep, 10_001), (wide, 2 * sum(range(10_000)))])
+@pytest.mark.parametrize("targets", [False, True])
+def test_ten_thousand_nodes_are_linear_work(make, expected, targets):
+    """Depth and width: a walk over four times as many nodes makes four times as many calls, also to an input."""
+    work = []
+    for n in (2_500, 10_000):
+        x, y = make(n)
+        work.append(calls(lambda y=y, x=x: mg.autograd.grad(y, x) if targets else y.backward()))
+    assert work[1] < 4.05 * work[0]
+    assert targets or x.grad.item() == expected
 
 
 def test_dead_branch():
