@@ -389,11 +389,18 @@ def test_the_finished_model_stands_last_on_the_time_axis(run, tmp_path):
     assert steps == list(SNAPSHOTS)
     shutil.copytree(run, tmp_path / "run")
     early = load_checkpoint(run / "snapshots" / "00000005.safetensors")
+    damaged = tmp_path / "run" / "snapshots" / "00000002.safetensors"
+    damaged.write_bytes(b"damaged")
     save_checkpoint(tmp_path / "run" / "best.safetensors", early.model, early.tokenizer, {})
     assert [snapshot.step for snapshot in Material(tmp_path / "run").snapshots] == [0, 5]
     other = Transformer(early.config)
-    save_checkpoint(tmp_path / "run" / "best.safetensors", other, early.tokenizer, {})
-    assert [snapshot.step for snapshot in Material(tmp_path / "run").snapshots] == [*SNAPSHOTS, None]
+    for known, steps in (({}, [*SNAPSHOTS, None]), ({"step": 30}, [0, 5, 20, 30])):
+        save_checkpoint(tmp_path / "run" / "best.safetensors", other, early.tokenizer, known)
+        material = Material(tmp_path / "run")
+        assert [snapshot.step for snapshot in material.snapshots] == steps
+        assert material.snapshots[-1].model is material.model
+        assert len(material.unusable) == 1
+        assert str(damaged) in material.unusable[0]
 
 
 def test_a_failing_chapter_says_so_and_leaves_the_others(subject, monkeypatch):
@@ -415,7 +422,7 @@ def test_the_default_page_is_at_most_3_megabytes():
     model = Transformer(Config(vocab_size=103)).eval()
     material = Material.__new__(Material)
     material.path = material.directory = Path("runs/1")
-    material.model, material.tokenizer, material.computed = model, tokenizer, {}
+    material.model, material.tokenizer, material.computed, material.unusable = model, tokenizer, {}, []
     text = "The quick brown fox jumps over the lazy dog. " * 200
     material.texts = (text, text)
     material.baselines = []

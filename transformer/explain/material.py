@@ -14,8 +14,9 @@ import minigrad as mg
 from minigrad import Tensor
 from transformer.baselines import Baseline, ngram_baselines
 from transformer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
-from transformer.data import DataError, default_corpus, read_text, split_text
+from transformer.data import split_text
 from transformer.model import Transformer
+from transformer.text import text_of_run
 from transformer.tokenizer import BPETokenizer, Tokenizer
 
 MOST_TOKENS = 64  # of a sentence: beyond that a matrix of tokens can't be read on a laptop
@@ -49,25 +50,43 @@ class Material:
         self.model = self.checkpoint.model
         self.tokenizer: Tokenizer = self.checkpoint.tokenizer
         self.directory = path if path.is_dir() else path.parent
+        self.unusable: list[str] = []  # why some snapshots are not among `snapshots`
         self.computed: dict[str, Any] = {}  # by chapters: what does not depend on the sentence, once
 
     @cached_property
     def snapshots(self) -> list[Snapshot]:
-        """The model over time, the finished one last."""
-        found = []
-        if self.path.is_dir():
-            for file in sorted((self.path / "snapshots").glob("*.safetensors")):
-                if not file.stem.isdecimal():
-                    continue
-                checkpoint = load_checkpoint(file)
-                if checkpoint.tokenizer.to_dict() != self.tokenizer.to_dict():
-                    raise CheckpointError(f"the snapshot '{file}' has another tokenizer than the run's model")
-                found.append(Snapshot(int(file.stem), checkpoint.model))
-        same = [snapshot for snapshot in found if same_weights(snapshot.model, self.model)]
-        if same:
-            return [snapshot for snapshot in found if (snapshot.step or 0) <= (same[0].step or 0)]
+        """The model over time, up to the finished one, which is the best: training may have gone on after it."""
         step = self.checkpoint.training.get("step")
-        return [*found, Snapshot(step if isinstance(step, int) else None, self.model)]
+        finished = Snapshot(step if isinstance(step, int) else None, self.model)
+        earlier = []
+        for file in self.snapshot_files():
+            try:
+                snapshot = self.read_snapshot(file)
+            except CheckpointError as error:
+                self.unusable.append(str(error))
+                continue
+            if same_weights(snapshot.model, self.model):
+                finished = snapshot
+            earlier.append(snapshot)
+        end = math.inf if finished.step is None else finished.step
+        return [*(snapshot for snapshot in earlier if snapshot.step is not None and snapshot.step < end), finished]
+
+    def snapshot_files(self) -> list[Path]:
+        """The files of the run's snapshots, by step."""
+        files = (self.path / "snapshots").glob("*.safetensors") if self.path.is_dir() else []
+        return sorted((file for file in files if file.stem.isdecimal()), key=lambda file: int(file.stem))
+
+    def read_snapshot(self, file: Path) -> Snapshot:
+        """Return the model in a file of the run's snapshots.
+
+        Raises:
+            CheckpointError: the file is damaged, or does not belong to this run.
+        """
+        checkpoint = load_checkpoint(file)
+        same = (checkpoint.config, checkpoint.tokenizer.to_dict()) == (self.model.config, self.tokenizer.to_dict())
+        if not same:
+            raise CheckpointError(f"the snapshot '{file}' is of another model than the run's")
+        return Snapshot(int(file.stem), checkpoint.model)
 
     @cached_property
     def log(self) -> list[dict[str, Any]]:
@@ -91,11 +110,9 @@ class Material:
         """What the model learned from, and what was held out.
 
         Raises:
-            DataError: the text is no longer where it was.
+            DataError: the text is no longer where it was, or is another one now.
         """
-        source = self.checkpoint.training.get("source")
-        text = read_text([Path(str(name)) for name in source]) if source else default_corpus()
-        return split_text(text)
+        return split_text(text_of_run(self.checkpoint.training))
 
     @cached_property
     def baselines(self) -> list[Baseline]:
@@ -204,6 +221,3 @@ def same_weights(a: Transformer, b: Transformer) -> bool:
 def is_plain(value: Any) -> bool:
     """Return whether JSON can hold a value as it is: no infinity, no NaN."""
     return isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
-
-
-__all__ = ["DataError", "Material", "Snapshot", "Subject", "run"]

@@ -28,7 +28,7 @@ def training(subject: Subject) -> dict[str, Any]:
         }
         for snapshot in material.snapshots
     ]
-    return {"snapshots": snapshots, "log": material.log, **baselines(material)}
+    return {"snapshots": snapshots, "unusable": material.unusable, "log": material.log, **baselines(material)}
 
 
 def baselines(material: Material) -> dict[str, Any]:

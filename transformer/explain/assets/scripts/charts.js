@@ -44,7 +44,7 @@ function chart(root, options) {
           svg("text", { class: "chart-tick", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, tickText(tick)));
       }
       for (const tick of current.xTicks || ticks(xLow, xHigh, width < 480 ? 4 : 7)) {
-        drawing.append(svg("text", { class: "chart-tick", x: x(tick), y: height - bottom + 16, "text-anchor": "middle" },
+        drawing.append(svg("text", { class: "chart-tick", x: x(tick), y: height - bottom + 16, "text-anchor": current.xFormat && x(tick) > width - right - 12 && !current.tight ? "end" : "middle" },
           current.xFormat ? current.xFormat(tick) : tickText(tick)));
       }
       drawing.append(svg("line", { class: "chart-axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }));

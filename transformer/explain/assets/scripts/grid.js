@@ -23,8 +23,9 @@ function grid(root, options) {
     const most = current.largestCell || 26;
     const width = Math.min(most, available / columns);
     const height = current.cellHeight || Math.max(width, current.smallestCell || 3);
-    const upright = current.columnLabels && wide(current.columnLabels) <= width - 2;
-    const shown = current.columnLabels && width >= 8;
+    const single = (current.columnLabels || []).every((text) => [...text].length === 1);
+    const upright = current.columnLabels && (single || wide(current.columnLabels) <= width - 2);
+    const shown = current.columnLabels && width >= 6;
     const labelHeight = !shown ? 0 : upright ? 18 : Math.min(wide(current.columnLabels) + 8, 110);
     const rowGap = current.rowGap || 0;
     return { small, labelWidth, labelHeight, width, height, rowGap, upright, shown,
@@ -74,6 +75,7 @@ function grid(root, options) {
         context.save();
         context.translate(left(c) + width / 2, labelHeight - 5);
         if (upright) {
+          context.font = layout.small.replace(/^[\d.]+/, (size) => Math.min(size, width * 1.5));
           context.textAlign = "center";
           context.fillText(text, 0, -5);
         } else {

@@ -135,20 +135,14 @@ function chooseHead(root, label = "Head") {
 }
 
 // Horizontal bars.  Items: {label, value, text, tone, mark, muted, title}.  Returns update(items, most).
-function bars(root, { label, signed = false, pick = null, format = number }) {
+function bars(root, { label, signed = false, format = number }) {
   const list = el("ol", { class: signed ? "bars bars-signed" : "bars", "aria-label": label });
   root.append(list);
   return (items, most = Math.max(...items.map((item) => Math.abs(item.value)), 1e-30)) => {
     while (list.children.length > items.length) list.lastChild.remove();
     while (list.children.length < items.length) {
-      const i = list.children.length;
-      const row = el("li", {}, el("span", { class: "bar-label" }), el("span", { class: "bar-track" }, el("span", { class: "bar-fill" }),
-        el("span", { class: "bar-mark" })), el("span", { class: "bar-value" }));
-      if (pick) {
-        row.tabIndex = 0;
-        for (const kind of ["pointerenter", "focus", "click"]) row.addEventListener(kind, () => pick(i));
-      }
-      list.append(row);
+      list.append(el("li", {}, el("span", { class: "bar-label" }), el("span", { class: "bar-track" }, el("span", { class: "bar-fill" }),
+        el("span", { class: "bar-mark" })), el("span", { class: "bar-value" })));
     }
     items.forEach((item, i) => {
       const [name, track, value] = list.children[i].children, [fill, mark] = track.children;

@@ -9,11 +9,28 @@ function nextProbabilities(step) {
 figure("reading", [], (root) => {
   const { text } = page.data;
   root.append(el("p", { class: "part-title" }, "The text that was read ",
-    el("small", {}, `${text.tokens.length} tokens; choose one and every figure below follows`)));
+    el("small", {}, `${text.tokens.length} token${text.tokens.length > 1 ? "s" : ""}`)));
   if (text.notice) root.append(el("p", { class: "notice", role: "alert" }, text.notice));
   const set = chooseToken(root, "");
   watch(["token"], set);
   return set;
+});
+
+figure("overview", ["token"], (root) => {
+  const { model, text, vocabulary } = page.data, list = el("ol", { class: "overview" });
+  root.append(list);
+  return () => {
+    const { token } = page.state, probabilities = softmax(tensor("logits").row(token)), best = ranked(probabilities)[0];
+    const steps = [
+      ["tokens", "a token", [tokenName(text.tokens[token]), ` is ${text.ids[token]}`]],
+      ["embedding", "its vector", `${integer(model.d_model)} numbers`],
+      ["positions", "its place", `+ position ${token}`],
+      ["blocks", `${model.n_layers} times`, "look, think"],
+      ["output", "scores", `${integer(vocabulary.length)} logits`],
+      ["prediction", "the guess", [tokenName(vocabulary[best]), ` ${percent(probabilities[best])}`]],
+    ];
+    list.replaceChildren(...steps.map(([chapter, label, content]) => el("li", {}, el("a", { href: `#${chapter}` }, el("small", {}, label), el("span", {}, content)))));
+  };
 });
 
 figure("prediction-bars", ["step"], (root) => {

@@ -24,7 +24,7 @@ figure("scores-why", ["token", "layer", "head"], (root) => {
 
   function explain(r, c) {
     const { head, token } = page.state, score = attention("scores").at(head, token, at), weight = attention("pattern").at(head, token, at);
-    const terms = largestProducts(rows[0], rows[1]).map(({ i, a, b, product }) => [Q(number(a)), " × ", K(number(b)), ` = ${number(product)}`, ` (${i})`]);
+    const terms = largestProducts(rows[0], rows[1]).map(({ i, a, b, product }) => [Q(number(a)), " × ", K(number(b)), ` = ${number(product)} in dimension ${i}`]);
     show(["In dimension ", String(c), ": ", Q(number(rows[0][c])), " × ", K(number(rows[1][c])), " = ", strong(number(rows[2][c]))],
       ["The largest products: ", terms.flatMap((term, i) => (i ? [", ", ...term] : term))],
       [Q("q"), " · ", K("k"), ` / √${d_k} = ${number(dot(rows[0], rows[1]))} / ${number(Math.sqrt(d_k))} = `, strong(number(score)), `, which gets the weight ${percent(weight)}`]);
@@ -120,6 +120,39 @@ figure("scores-matrix", ["token", "layer", "head"], (root) => {
     setLayer();
     setHead();
     draw();
+  };
+});
+
+figure("scores-mix", ["token", "layer", "head"], (root) => {
+  const { d_k } = page.data.model, { tokens } = page.data.text, most = 5, lines = most + 2;
+  const setToken = chooseToken(root, "Choose the query"), bar = controls(root), setLayer = chooseLayer(bar), setHead = chooseHead(bar);
+  let parts = [], show;
+  const view = strips(root, { label: "Weighted values and their sum", width: d_k, lines, cellHeight: 20, describe: explain });
+  const scalePlace = el("div");
+  root.append(scalePlace);
+  show = readout(root);
+  function explain(r, c) {
+    const part = parts[r];
+    if (!part) return;
+    const z = parts[lines - 1].values[c];
+    if (part.key !== undefined) show([`${percent(part.weight)} of the `, V("value"), " of ", tokenName(tokens[part.key]), ` (at ${part.key}), number ${c + 1}: ${number(part.weight)} × `, V(number(part.value[c])), " = ", strong(number(part.values[c]))], `It goes into z[${c}] = ${number(z)}.`);
+    else show([part.label === "z" ? `z[${c}] = ` : `All other keys together give number ${c + 1}: `, strong(number(part.values[c]))]);
+  }
+  return () => {
+    const { head, token } = page.state, n = allowed(token), weights = Array.from(attention("pattern").row(head, token).subarray(0, n));
+    setToken();
+    setLayer();
+    setHead();
+    const order = ranked(weights), z = attention("z").row(head, token);
+    parts = order.slice(0, most).map((key) => {
+      const value = attention("v").row(head, key);
+      return { key, weight: weights[key], value, label: `${percent(weights[key])} ${tokens[key]}`, values: value.map((x) => x * weights[key]), tone: "value" };
+    });
+    while (parts.length < most) parts.push({ label: "", values: new Float32Array(d_k) });
+    const others = n > most ? z.map((x, i) => x - parts.reduce((sum, part) => sum + part.values[i], 0)) : new Float32Array(d_k);
+    parts.push({ label: n > most ? `${n - most} others` : "", values: others }, { label: "z", values: z });
+    const scale = view.update(parts, [lines - 1, largestAt(z)]);
+    scalePlace.replaceChildren(legend(null, scale, "weight × v, and z"));
   };
 });
 

@@ -27,7 +27,8 @@ figure("training-curve", ["step"], (root) => {
 });
 
 figure("training-samples", ["step"], (root) => {
-  const { snapshots } = chapterData("training");
+  const { snapshots, unusable } = chapterData("training");
+  for (const reason of unusable) root.append(el("p", { class: "notice" }, `A snapshot is left out: ${reason}.`));
   if (snapshots.length < 2) note(root, "This run has no snapshots of its training, so there is only the finished model to read.");
   const rows = snapshots.map((snapshot, i) => el("li", {}, el("button", { type: "button", onclick: () => choose({ step: i }) }, stepName(i)),
     el("p", { class: "sample" }, el("span", {}, page.data.text.given.slice(-40)), snapshot.sample)));
