@@ -5,7 +5,7 @@ import json
 import minigrad as mg
 from transformer import Config, Recipe, Transformer, save_checkpoint
 from transformer.data import default_corpus
-from transformer.text import Text, hash_of, make_tokenizer
+from transformer.text import Text, make_tokenizer
 from transformer.training import make_optimizer, training_steps
 
 SNAPSHOTS = (0, 5, 20, 40)
@@ -32,6 +32,6 @@ def make_run(directory, text=None, kind="char", vocab_size=300, snapshots=SNAPSH
                 line = {"step": progress.step, "loss": progress.loss, "held_out_nats_per_character": progress.loss}
                 lines.append(json.dumps(line))
     (directory / "log.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    known = {"source": [str(source)], "text_sha256": hash_of(text)}
+    known = {"source": [str(source)], "text_sha256": parts.sha256}
     save_checkpoint(directory / "best.safetensors", model, tokenizer, known)
     return directory

@@ -16,13 +16,14 @@ from transformer.baselines import Baseline, ngram_baselines
 from transformer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from transformer.data import split_text
 from transformer.model import Transformer
-from transformer.text import text_of_run
+from transformer.text import BASELINES_LEARN_FROM, text_of_run
 from transformer.tokenizer import BPETokenizer, Tokenizer
 
 MOST_TOKENS = 64  # of a sentence: beyond that a matrix of tokens can't be read on a laptop
 DEFAULT_TOKENS = 32
 SAMPLE_TOKENS = 60
 DEFAULT_COMPARE = ("river bank", "savings bank")
+MEASURED = 200_000  # characters of a long held-out text
 FIRST_MERGES = 256  # that byte-pair encoding would learn, shown where the model has a tokenizer of characters
 
 
@@ -107,12 +108,13 @@ class Material:
 
     @cached_property
     def texts(self) -> tuple[str, str]:
-        """What the model learned from, and what was held out.
+        """What the model learned from, and what was held out; of very long ones, the end and the beginning.
 
         Raises:
             DataError: the text is no longer where it was, or is another one now.
         """
-        return split_text(text_of_run(self.checkpoint.training))
+        train, held_out = split_text(text_of_run(self.checkpoint.training))
+        return str(train[-BASELINES_LEARN_FROM:]), str(held_out[:MEASURED])
 
     @cached_property
     def baselines(self) -> list[Baseline]:
