@@ -23,17 +23,23 @@ def set_threads(threads: int) -> None:
     mg.set_num_threads(threads)
 
 
+def new_model(size: Size) -> Transformer:
+    """The model of this size."""
+    mg.manual_seed(0)
+    return Transformer(
+        Config(
+            vocab_size=size.vocab_size,
+            n_layers=size.n_layers,
+            n_heads=size.n_heads,
+            d_model=size.d_model,
+            context=size.context,
+        )
+    )
+
+
 def trainer_and_batch(size: Size, threads: int) -> tuple[Trainer, tuple[mg.Tensor, mg.Tensor]]:
     """Return what ``transformer train`` takes its steps with, and a batch."""
-    mg.manual_seed(0)
-    config = Config(
-        vocab_size=size.vocab_size,
-        n_layers=size.n_layers,
-        n_heads=size.n_heads,
-        d_model=size.d_model,
-        context=size.context,
-    )
-    model = Transformer(config)
+    model = new_model(size)
     trainer = Trainer(model, make_optimizer(model, Recipe()), threads=threads)
     ids = mg.randint(size.vocab_size, (size.batch_size, size.context + 1))
     return trainer, (ids[:, :-1], ids[:, 1:])
@@ -66,25 +72,20 @@ def kernel(name: str, size: Size) -> Timed:
 
 
 def generation(size: Size) -> Timed:
-    """The seconds for one new token, with the window full."""
-    mg.manual_seed(0)
-    model = Transformer(
-        Config(
-            vocab_size=size.vocab_size,
-            n_layers=size.n_layers,
-            n_heads=size.n_heads,
-            d_model=size.d_model,
-            context=size.context,
-        )
-    )
-    prompt = mg.randint(size.vocab_size, (size.context,)).tolist()
+    """The seconds for one new token of those that fill the context, as ``transformer generate`` draws them."""
+    model = new_model(size)
 
     def run() -> float:
         began = time.perf_counter()
-        n = sum(1 for _ in generate_ids(model, prompt, 20))
-        return (time.perf_counter() - began) / n
+        written = list(generate_ids(model, [0], size.context, temperature=0.8))
+        return (time.perf_counter() - began) / len(written)
 
     return run
+
+
+def generation_without_cache(size: Size) -> Timed:
+    """The same: there is no generation without a cache here, only in the peer."""
+    return generation(size)
 
 
 def matmul(n: int) -> Timed:

@@ -30,11 +30,14 @@ class Block(nn.Module):
         self.expand, self.contract = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
         self.norm_attention, self.norm_ffn = nn.LayerNorm(d), nn.LayerNorm(d)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(B, T, d) → (B, T, d)."""
+    def forward(self, x: torch.Tensor, cache: tuple[torch.Tensor, torch.Tensor] | None = None) -> torch.Tensor:
+        """(B, T, d) → (B, T, d); the last T places of the cache, keys and values (B, H, S, d_k), are filled."""
         B, T, d = x.shape
         q, k, v = (t.view(B, T, self.n_heads, -1).transpose(1, 2) for t in self.qkv(x).split(d, dim=2))
-        z = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        if cache is not None:
+            cache[0][:, :, -T:], cache[1][:, :, -T:] = k, v
+            k, v = cache
+        z = F.scaled_dot_product_attention(q, k, v, is_causal=T > 1)
         x = self.norm_attention(x + self.out(z.transpose(1, 2).reshape(B, T, d)))
         return self.norm_ffn(x + self.contract(F.relu(self.expand(x))))
 
@@ -51,11 +54,14 @@ class Decoder(nn.Module):
         self.register_buffer("position", torch.stack([angle.sin(), angle.cos()], 2).flatten(1))
         self.blocks = nn.ModuleList([Block(size) for _ in range(size.n_layers)])
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """(B, T) → (B, T, V)."""
-        x = self.embedding(ids) * math.sqrt(self.embedding.weight.shape[1]) + self.position[: ids.shape[1]]
-        for block in self.blocks:
-            x = block(x)
+    def forward(
+        self, ids: torch.Tensor, start: int = 0, cache: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+    ) -> torch.Tensor:
+        """(B, T) → (B, T, V); with a cache for each block, the ids stand at positions start, start + 1, …"""
+        end = start + ids.shape[1]
+        x = self.embedding(ids) * math.sqrt(self.embedding.weight.shape[1]) + self.position[start:end]
+        for i, block in enumerate(self.blocks):
+            x = block(x, None if cache is None else (cache[i][0][:, :, :end], cache[i][1][:, :, :end]))
         return x @ self.embedding.weight.T
 
 
@@ -99,17 +105,39 @@ def kernel(name: str, size: Size) -> Timed:
 
 
 def generation(size: Size) -> Timed:
-    """The seconds for one new token, with the window full and no key-value cache."""
+    """The seconds for one new token of those that fill the context, with a key-value cache written by hand."""
+    torch.manual_seed(0)
+    model = Decoder(size).eval()
+    shape = (1, size.n_heads, size.context, size.d_model // size.n_heads)
+
+    @torch.inference_mode()
+    def run() -> float:
+        began = time.perf_counter()
+        cache = [(torch.empty(shape), torch.empty(shape)) for _ in range(size.n_layers)]
+        ids = torch.zeros(1, 1, dtype=torch.long)
+        written = []
+        for position in range(size.context):
+            p = (model(ids, position, cache)[0, -1] / 0.8).softmax(-1)
+            ids = torch.multinomial(p, 1)[None]
+            written.append(ids.item())
+        return (time.perf_counter() - began) / len(written)
+
+    return run
+
+
+def generation_without_cache(size: Size) -> Timed:
+    """The seconds for one new token, with the window full and all of it read again for each."""
+    torch.manual_seed(0)
     model = Decoder(size).eval()
     prompt = torch.randint(size.vocab_size, (1, size.context))
 
+    @torch.inference_mode()
     def run() -> float:
         ids = prompt
         began = time.perf_counter()
-        with torch.no_grad():
-            for _ in range(20):
-                p = model(ids[:, -size.context :])[0, -1].softmax(-1)
-                ids = torch.cat([ids, torch.multinomial(p, 1)[None]], 1)
+        for _ in range(20):
+            p = (model(ids[:, -size.context :])[0, -1] / 0.8).softmax(-1)
+            ids = torch.cat([ids, torch.multinomial(p, 1)[None]], 1)
         return (time.perf_counter() - began) / 20
 
     return run

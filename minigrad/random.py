@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -223,20 +224,22 @@ def multinomial(
     Raises:
         RuntimeError: a probability is negative or not finite, a row sums to 0, or too few are above 0.
     """
-    weights = np.asarray(probs.detach()).astype(np.float64)
+    weights = probs._data.astype(np.float64)
     if weights.ndim not in (1, 2) or num_samples < 1:
         raise RuntimeError(
             f"multinomial() needs (V,) or (n, V) and num_samples > 0, not {probs.shape} and {num_samples}"
         )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(-1) > 0).all()):
+    cumulative = np.add.accumulate(weights, axis=-1)
+    total = cumulative[..., -1:]  # (…, 1)   NaN if a weight is
+    negative = weights.size and not weights.min() >= 0
+    if negative or not weights.shape[-1] or not all(0 < sum < math.inf for sum in total.ravel().tolist()):
         raise RuntimeError("multinomial() needs finite probabilities of at least 0, not all 0 in a row")
     source = (generator or current_generator()).numpy
     if replacement or num_samples == 1:
         # Invert the distribution function: the first index at which it exceeds a uniform number.
-        cumulative = np.cumsum(weights, axis=-1)
-        drawn = source.random((*weights.shape[:-1], num_samples)) * cumulative[..., -1:]
-        chosen = (cumulative[..., None, :] <= drawn[..., None]).sum(-1)
-        return Tensor(chosen.astype(np.int64))
+        drawn = source.random((*weights.shape[:-1], num_samples)) * total
+        chosen = np.add.reduce(cumulative[..., None, :] <= drawn[..., None], axis=-1, dtype=np.int64)
+        return Tensor(chosen)
     if num_samples > (weights > 0).sum(-1).min():
         raise RuntimeError(f"multinomial() can't draw {num_samples} different indices: fewer have p > 0")
     with np.errstate(divide="ignore"):

@@ -513,13 +513,35 @@ def test_12_also_with_scores_of_a_thousand():
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_13_all_tokens_at_once_equals_one_at_a_time(double, positions, rng):
-    """One pass over the whole text gives what passes over every beginning of it give, one token at a time."""
+    """One pass over the text gives what one for each token gives, with the keys and values of the others kept.
+
+    And so do passes over every beginning of the text.
+    """
     model = make_model(stir=0.3, positions=positions)
     ids = draw_ids(rng, 2, 12)
+    cache = model.new_cache(2)
     with mg.no_grad():
         at_once = model(ids)
-        one_by_one = mg.stack([model(ids[:, : t + 1])[:, -1] for t in range(12)], dim=1)
+        one_by_one = mg.cat([model(ids[:, t : t + 1], cache=cache) for t in range(12)], dim=1)
+        beginnings = mg.stack([model(ids[:, : t + 1])[:, -1] for t in range(12)], dim=1)
     close(at_once, one_by_one, 1e-12)
+    close(at_once, beginnings, 1e-12)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_13_the_matrix_fills_row_by_row(double, norm, rng):
+    """The attention pattern of each token, as it comes, is its row of the whole matrix."""
+    model = make_model(stir=0.3, norm=norm)
+    ids = draw_ids(rng, 1, 9)
+    cache = model.new_cache()
+    with mg.no_grad():
+        _, whole = model.run_with_cache(ids)
+        for t in range(9):
+            steps = {}
+            model(ids[:, t : t + 1], Capture(steps), cache)
+            for name in ("blocks.0.attention.pattern", "blocks.1.attention.pattern"):
+                assert steps[name].shape == (1, 2, 1, t + 1)
+                close(steps[name], array(whole[name])[:, :, t : t + 1, : t + 1], 1e-12)
 
 
 # --- 14, 15, 16: heads --------------------------------------------------------------------------------------

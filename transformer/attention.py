@@ -10,6 +10,7 @@ import math
 import minigrad as mg
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
+from transformer.cache import Memory
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 
@@ -38,16 +39,23 @@ class MultiHeadAttention(nn.Module):
         self.W_V = linear(config.d_model, config.d_model, config.bias)
         self.W_O = linear(config.d_model, config.d_model, config.bias)
 
-    def forward(self, x: Tensor, capture: Capture = NOTHING) -> Tensor:
-        """Return what each token gathers from those it may see: (B, T, d) → (B, T, d)."""
+    def forward(self, x: Tensor, capture: Capture = NOTHING, memory: Memory | None = None) -> Tensor:
+        """Return what each token gathers from those it may see: (B, T, d) → (B, T, d).
+
+        These are the T tokens of ``x``, and with a ``memory`` also those before them: S keys in all.
+        """
         B, T, d = x.shape
         q = self.heads(self.W_Q(x))  # (B, H, T, d_k)   what each token is looking for
         k = self.heads(self.W_K(x))  # (B, H, T, d_k)   what each token contains
         v = self.heads(self.W_V(x))  # (B, H, T, d_k)   what each token offers
+        mask, causal = None, self.causal
+        if memory is not None:
+            k, v = memory.extend(k, v)  # (B, H, S, d_k)
+            mask, causal = memory.mask, memory.is_causal
         if capture.on:
-            z = self.attend_step_by_step(q, k, v, capture)
+            z = self.attend_step_by_step(q, k, v, capture, mask, causal)
         else:
-            z = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)  # (B, H, T, d_k)
+            z = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal)  # (B, H, T, d_k)
         out: Tensor = self.W_O(z.transpose(1, 2).reshape(B, T, d))  # (B, T, d)   heads side by side, mixed
         capture("out", out)
         return out
@@ -60,14 +68,22 @@ class MultiHeadAttention(nn.Module):
         B, T, _ = x.shape
         return x.view(B, T, self.n_heads, self.d_k).transpose(1, 2)
 
-    def attend_step_by_step(self, q: Tensor, k: Tensor, v: Tensor, capture: Capture) -> Tensor:
-        """The same as the fused kernel, with every step in sight."""
-        T = q.shape[2]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)  # (B, H, T, T)   query t against key s
-        if self.causal:
-            future = mg.ones(T, T).triu(1) == 1  # (T, T)   True where s > t
-            scores = scores.masked_fill(future, -math.inf)
-        pattern = scores.softmax(-1)  # (B, H, T, T)   each row sums to 1, the future weighs 0
+    def attend_step_by_step(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        capture: Capture,
+        mask: Tensor | None = None,
+        causal: bool | None = None,
+    ) -> Tensor:
+        """The same as the fused kernel, with every step in sight.  T queries, S keys."""
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)  # (B, H, T, S)   query t against key s
+        if self.causal if causal is None else causal:
+            mask = mg.ones(*scores.shape[-2:]).tril() == 1  # (T, T)   True where s ≤ t
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        pattern = scores.softmax(-1)  # (B, H, T, S)   each row sums to 1, the future weighs 0
         z = pattern @ v  # (B, H, T, d_k)
         for name, tensor in (
             ("q", q),

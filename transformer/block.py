@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from minigrad import Tensor, nn
+from minigrad.kernels.decoder_step import BlockStep
 from minigrad.nn import functional as F
 from transformer.attention import MultiHeadAttention, linear
+from transformer.cache import Memory
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 
@@ -52,23 +54,37 @@ class Block(nn.Module):
     def extra_repr(self) -> str:
         return f'norm="{"pre" if self.pre else "post"}"'
 
-    def forward(self, x: Tensor, capture: Capture = NOTHING) -> Tensor:
-        """Return the refined vectors: (B, T, d) → (B, T, d)."""
-        x = self.sublayer("attention", x, capture)
+    def forward(self, x: Tensor, capture: Capture = NOTHING, memory: Memory | None = None) -> Tensor:
+        """Return the refined vectors: (B, T, d) → (B, T, d), attending to what is in ``memory`` as well."""
+        x = self.sublayer("attention", x, capture, memory)
         return self.sublayer("ffn", x, capture)
 
-    def sublayer(self, name: str, x: Tensor, capture: Capture) -> Tensor:
+    def sublayer(self, name: str, x: Tensor, capture: Capture, *memory: Memory | None) -> Tensor:
         """Run attention or the FFN within its residual connection and its LayerNorm (B, T, d)."""
         layer, norm = getattr(self, name), getattr(self, f"norm_{name}")
         normalized: Tensor
         if self.pre:
             normalized = norm(x)
-            x = x + self.dropout(layer(normalized, capture.within(name)))  # the input, plus a correction
+            x = x + self.dropout(layer(normalized, capture.within(name), *memory))  # the input, plus a correction
             capture(f"residual_{name}", x)
             capture(f"norm_{name}", normalized)
             return x
-        x = x + self.dropout(layer(x, capture.within(name)))  # the input, plus a correction
+        x = x + self.dropout(layer(x, capture.within(name), *memory))  # the input, plus a correction
         normalized = norm(x)
         capture(f"residual_{name}", x)
         capture(f"norm_{name}", normalized)
         return normalized
+
+    def step(self) -> BlockStep:
+        """Return this block as it is in `minigrad.kernels.decoder_step`: for single tokens, without dropout."""
+        attention, ffn = self.attention, self.ffn
+        return BlockStep(
+            self.pre,
+            "relu" if ffn.activation is F.relu else "gelu",
+            (attention.W_Q, attention.W_K, attention.W_V),
+            attention.W_O,
+            ffn.expand,
+            ffn.contract,
+            self.norm_attention,
+            self.norm_ffn,
+        )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import minigrad as mg
 from minigrad import Tensor, nn
@@ -58,14 +59,19 @@ class Embedding(nn.Module):
     def extra_repr(self) -> str:
         return f'positions="{"learned" if self.learned else "sinusoidal"}"'
 
-    def forward(self, ids: Tensor, capture: Capture = NOTHING, start: int = 0) -> Tensor:
-        """Return the vectors (B, T, d) of token ids (B, T) that stand at positions start, start + 1, …
+    def forward(self, ids: Tensor, capture: Capture = NOTHING, starts: Sequence[int] = (0,)) -> Tensor:
+        """Return the vectors (B, T, d) of token ids (B, T).
+
+        Row b stands at the positions starts[b], starts[b] + 1, …: one number for each row, or one for all.
 
         Raises:
             ValueError: learned positions were asked for beyond the context they were trained for.
         """
         embed = self.token(ids)  # (B, T, d)
-        positions = self.positions(start, start + ids.shape[1])  # (T, d)
+        n_tokens, first = ids.shape[1], min(starts)
+        positions = self.positions(first, max(starts) + n_tokens)  # (T, d)
+        if len(positions) > n_tokens:  # the rows start at different places
+            positions = positions[mg.tensor(starts).unsqueeze(1) - first + mg.arange(n_tokens)]  # (B, T, d)
         capture("embed", embed)
         capture("positions", positions)
         x: Tensor = self.dropout(embed * math.sqrt(self.d_model) + positions)  # (B, T, d)
@@ -77,11 +83,12 @@ class Embedding(nn.Module):
         Raises:
             ValueError: learned positions were asked for beyond the context they were trained for.
         """
-        if end > self.position.shape[0]:
+        table = self.position
+        if end > len(table):
             if self.learned:
                 raise ValueError(
                     f"learned positions end at {self.context}, but position {end - 1} was asked for: "
                     "give fewer tokens, or train with sinusoidal positions, which extend"
                 )
-            self.position = sinusoids(max(end, 2 * self.position.shape[0]), self.d_model, self.position.dtype)
-        return self.position[start:end]
+            self.position = table = sinusoids(max(end, 2 * len(table)), self.d_model, table.dtype)
+        return table[start:end]

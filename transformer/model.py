@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import minigrad as mg
 from minigrad import Tensor, nn
+from minigrad.kernels.decoder_step import DecoderStep
 from minigrad.nn import functional as F
-from transformer.block import Block
+from transformer.attention import MultiHeadAttention
+from transformer.block import Block, FeedForward
+from transformer.cache import KeyValueCache, LayerCache
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 from transformer.embedding import Embedding
@@ -34,22 +39,86 @@ class Transformer(nn.Module):
         if config.tie_weights:
             self.output.weight = self.embedding.token.weight
 
-    def forward(self, ids: Tensor, capture: Capture = NOTHING) -> Tensor:
+    def forward(self, ids: Tensor, capture: Capture = NOTHING, cache: KeyValueCache | None = None) -> Tensor:
         """Return the logits (B, T, V) of token ids (B, T): at each position, scores for the token after it.
 
+        With a ``cache`` the tokens continue the B texts that it holds, and are added to it.
+
         Raises:
-            ValueError: the ids are of another shape, or too many for learned positions.
+            ValueError: the ids are of another shape, or too many for learned positions, or the cache is for
+                another number of texts.
             IndexError: an id is not below V.
+            RuntimeError: there is a cache, but operations are being recorded.
         """
         if ids.ndim != 2:
             raise ValueError(f"token ids must have the shape (B, T), not {tuple(ids.shape)}: a batch of sequences")
-        x = self.embedding(ids, capture)  # (B, T, d)
-        for i, block in enumerate(self.blocks):
-            x = block(x, capture.within(f"blocks.{i}"))  # (B, T, d)
+        if cache is not None:
+            self.check_cache(cache, len(ids))
+            if cache.step is not None and ids.shape == (1, 1) and not capture.on:
+                return self.step_with(cache.step, ids.item(), cache)
+        if cache is None:
+            x = self.embedding(ids, capture)  # (B, T, d)
+            for i, block in enumerate(self.blocks):
+                x = block(x, capture.within(f"blocks.{i}"))  # (B, T, d)
+        else:
+            x = self.continue_with(ids, capture, cache)  # (B, T, d)
         if self.norm is not None:
             x = self.norm(x)  # (B, T, d)
         logits: Tensor = self.output(x)  # (B, T, V)
         capture("logits", logits)
+        return logits
+
+    def check_cache(self, cache: KeyValueCache, n_texts: int) -> None:
+        """Raise if the cache can't be used."""
+        if n_texts != len(cache.lengths):
+            raise ValueError(f"the cache holds {len(cache.lengths)} texts, but the ids are of {n_texts}")
+        if mg.is_grad_enabled():
+            raise RuntimeError("a cache keeps numbers, not their derivatives: call the model inside mg.no_grad()")
+
+    def continue_with(self, ids: Tensor, capture: Capture, cache: KeyValueCache) -> Tensor:
+        """Run the blocks on tokens (B, T) that continue the texts in ``cache`` (B, T, d)."""
+        x: Tensor = self.embedding(ids, capture, cache.lengths)
+        for i, (block, memory) in enumerate(zip(self.blocks, cache.prepare(ids.shape[1]), strict=True)):
+            x = block(x, capture.within(f"blocks.{i}"), memory)
+        cache.advance(ids.shape[1])
+        return x
+
+    def new_cache(self, batch_size: int = 1, capacity: int | None = None) -> KeyValueCache:
+        """Return an empty cache for so many texts, with room for ``capacity`` tokens (default: the context).
+
+        It is good for the model as it now is: with other weights, start a new one.
+
+        Raises:
+            ValueError: the model is not causal, so that what comes later changes the keys of what came before.
+        """
+        if not self.config.causal:
+            raise ValueError("only a causal model can use a cache: in others every token sees the later ones too")
+        shape = (2, batch_size, self.config.n_heads, capacity or self.config.context, self.config.d_k)
+        layers = [LayerCache(mg.zeros(shape, dtype=self.output.weight.dtype)) for _ in self.blocks]
+        return KeyValueCache(layers, [0] * batch_size, self.step())
+
+    def step(self) -> DecoderStep | None:
+        """Return what takes single tokens through this model, many times as fast as its modules do.
+
+        None if it is not only what its files say: a module was replaced or has a hook, or dropout is on.
+        """
+        known: set[type[nn.Module]] = {Transformer, Embedding, Block, MultiHeadAttention, FeedForward}
+        known |= {nn.ModuleList, nn.Embedding, nn.Linear, nn.LayerNorm, nn.Dropout}
+        for module in self.modules():
+            if type(module) not in known or module._forward_hooks or "forward" in vars(module):
+                return None
+        if self.training and self.config.dropout > 0:
+            return None
+        scale, blocks = math.sqrt(self.config.d_model), [block.step() for block in self.blocks]
+        return DecoderStep(self.embedding.token, scale, blocks, self.norm, self.output)
+
+    def step_with(self, step: DecoderStep, token: int, cache: KeyValueCache) -> Tensor:
+        """Return the logits (1, 1, V) after a single token that continues the single text in ``cache``."""
+        (place,) = cache.lengths
+        position = self.embedding.positions(place, place + 1)
+        cache.reserve(place + 1)
+        logits = step(token, position, [layer.kept for layer in cache.layers], place)
+        cache.advance(1)
         return logits
 
     def loss(self, ids: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:

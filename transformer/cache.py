@@ -1,0 +1,113 @@
+"""What attention remembers of the tokens it has read, so that each is read once.
+
+A token's keys and values depend on it and on what came before it, never on what comes after.  So when a text is
+continued they stay as they are, and one more token costs one more row instead of a whole pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import minigrad as mg
+from minigrad import Tensor
+from minigrad.kernels.decoder_step import DecoderStep
+
+
+class LayerCache:
+    """The keys and values of one block, (2, B, H, capacity, d_k)."""
+
+    def __init__(self, kept: Tensor) -> None:
+        self.kept = kept
+
+    def reserve(self, n_tokens: int) -> None:
+        """Make room for so many tokens: if there is too little, twice as much as there was."""
+        *shape, capacity, d_k = self.kept.shape
+        if n_tokens > capacity:
+            more = mg.zeros(*shape, max(n_tokens, 2 * capacity) - capacity, d_k, dtype=self.kept.dtype)
+            self.kept = mg.cat([self.kept, more], 3)
+
+
+class Memory(NamedTuple):
+    """What one block remembers, and where the tokens of this pass stand in it."""
+
+    layer: LayerCache
+    start: int  # the place of the first token, where all texts are equally long
+    end: int  # the place after the last token of the longest text
+    places: Tensor | None  # (B, T) the place of each token, where texts differ in length
+    mask: Tensor | None  # (T, S) or (B, 1, T, S) True where a token may see a place; None: `is_causal` says it
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether these are the first tokens, each of which sees those up to itself."""
+        return self.start == 0 and self.mask is None
+
+    def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep the new keys and values (B, H, T, d_k); return all up to the end, (B, H, S, d_k)."""
+        kept, new = self.layer.kept, mg.stack([k, v])  # (2, B, H, T, d_k)
+        if self.places is None:
+            kept[:, :, :, self.start : self.end] = new
+        else:
+            texts = mg.arange(len(k)).unsqueeze(1)  # (B, 1)
+            kept[:, texts, :, self.places] = new.permute(1, 3, 0, 2, 4)  # (B, T, 2, H, d_k)
+        keys, values = kept[:, :, :, : self.end]
+        return keys, values
+
+
+class KeyValueCache:
+    """The keys and values of the tokens that a model has read, for each of B texts, block by block.
+
+    The texts may be of different lengths.  Token t of a text is in place t, whatever the others hold.
+
+    >>> from transformer import Config, Transformer
+    >>> model = Transformer(Config(vocab_size=65, n_layers=2, d_model=32))
+    >>> cache = model.new_cache()
+    >>> with mg.no_grad():
+    ...     first = model(mg.tensor([[1, 2, 3]]), cache=cache)
+    ...     second = model(mg.tensor([[4]]), cache=cache)  # at position 3, with the others before it
+    >>> first.shape, second.shape, cache.lengths
+    ((1, 3, 65), (1, 1, 65), [4])
+    """
+
+    def __init__(
+        self, layers: Sequence[LayerCache], lengths: Sequence[int], step: DecoderStep | None = None
+    ) -> None:
+        self.layers = list(layers)
+        self.lengths = list(lengths)  # tokens that each text holds
+        self.step = step  # what takes a single token of a single text through the model, if there is such a thing
+
+    def take(self, rows: Sequence[int]) -> KeyValueCache:
+        """Return a cache of these texts alone, a copy."""
+        index = list(rows)
+        layers = [LayerCache(layer.kept[:, index]) for layer in self.layers]
+        return KeyValueCache(layers, [self.lengths[row] for row in rows], self.step)
+
+    def put(self, rows: Sequence[int], part: KeyValueCache) -> None:
+        """Replace these texts by those of another cache."""
+        index, end = list(rows), max(part.lengths)
+        for layer, other in zip(self.layers, part.layers, strict=True):
+            layer.reserve(end)
+            layer.kept[:, index, :, :end] = other.kept[:, :, :, :end]
+        for row, length in zip(rows, part.lengths, strict=True):
+            self.lengths[row] = length
+
+    def prepare(self, n_tokens: int) -> list[Memory]:
+        """Return what each block remembers, ready for the next ``n_tokens`` of every text."""
+        start, end = min(self.lengths), max(self.lengths) + n_tokens
+        self.reserve(end)
+        places = mask = None
+        if end - start > n_tokens:  # the texts differ in length
+            places = mg.tensor(self.lengths).unsqueeze(1) + mg.arange(n_tokens)  # (B, T)
+            mask = (mg.arange(end) <= places.unsqueeze(2)).unsqueeze(1)  # (B, 1, T, S)
+        elif n_tokens > 1 and start > 0:
+            mask = mg.arange(end) <= mg.arange(start, end).unsqueeze(1)  # (T, S)
+        return [Memory(layer, start, end, places, mask) for layer in self.layers]
+
+    def reserve(self, n_tokens: int) -> None:
+        """Make room for so many tokens of each text."""
+        for layer in self.layers:
+            layer.reserve(n_tokens)
+
+    def advance(self, n_tokens: int) -> None:
+        """Count the tokens of a pass as read, now that every block has."""
+        self.lengths = [length + n_tokens for length in self.lengths]

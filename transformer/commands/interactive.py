@@ -1,0 +1,91 @@
+"""Talking with a model, line by line: what was typed and written is one text, of which nothing is read twice."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from transformer.commands.report import printable
+from transformer.generation import Writer
+
+HELP = """\
+Type a line, and the model continues it; an empty line has it write on.  All is one text, which it remembers.
+/reset starts a new text, /quit or Ctrl-D leaves, Ctrl-C ends what is being written, // begins a line with a /."""
+
+
+def talk(new_writer: Callable[[], Writer], n_tokens: int, stop: Sequence[str], prompt: str | None = None) -> None:
+    """Continue ``prompt``, if there is one, and then each line of standard input, until it ends or says /quit."""
+    writer = new_writer()
+    if sys.stdin.isatty():
+        print(HELP, file=sys.stderr)
+    if prompt is not None:
+        writer.add([prompt])
+        print(printable(prompt), end="", flush=True)
+        write(writer, n_tokens, stop)
+    for line in typed_lines():
+        if line == "/quit":
+            return
+        if line == "/reset":
+            writer = new_writer()
+            continue
+        if line.startswith("/") and not line.startswith("//"):
+            print(HELP, file=sys.stderr)
+            continue
+        try:
+            writer.add([line.removeprefix("/")])
+        except ValueError as error:  # a character that the tokenizer does not know
+            print(f"transformer: {error}", file=sys.stderr)
+            continue
+        write(writer, n_tokens, stop)
+
+
+def write(writer: Writer, n_tokens: int, stop: Sequence[str]) -> None:
+    """Print what the model writes, until it has written enough or Ctrl-C is pressed."""
+    before = writer.reader.note()
+    with interruptible() as interrupted:
+        for (piece,) in writer.write(n_tokens, stop):
+            print(printable(piece), end="", flush=True)
+            if interrupted.is_set():
+                break
+    print(flush=True)
+    if (note := writer.reader.note()) != before:
+        print(f"note: {note}", file=sys.stderr)
+
+
+def typed_lines() -> Iterator[str]:
+    """Yield the lines of standard input, without their line breaks; Ctrl-C ends them as well as Ctrl-D."""
+    terminal = sys.stdin.isatty()
+    if terminal:
+        with suppress(ImportError):  # on Windows, whose console does it by itself
+            import readline  # noqa: F401 (lines can then be edited, and recalled)
+    elif hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(encoding="utf-8")
+    while True:
+        try:
+            yield input("> " if terminal else "")
+        except (EOFError, KeyboardInterrupt):
+            if terminal:
+                print(file=sys.stderr)
+            return
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Have Ctrl-C set an event instead of raising, so that a token is read and remembered wholly or not at all."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted  # signals are the main thread's
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
