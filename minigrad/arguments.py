@@ -38,7 +38,7 @@ def sizes(arguments: Sequence[Any]) -> tuple[int, ...]:
     """
     if len(arguments) == 1 and isinstance(arguments[0], tuple | list):
         arguments = arguments[0]
-    return tuple(int(n) for n in arguments)
+    return tuple(map(int, arguments))
 
 
 def extent(arguments: Sequence[Any]) -> tuple[int, ...]:

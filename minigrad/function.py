@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -159,13 +159,13 @@ class FunctionOperation:
         self.name = function.__name__
         self.several = several
 
-    def pullback(self, node: Node, g: Array, useful: Collection[Parent] | None) -> Sequence[Any]:
+    def pullback(self, node: Node, g: Array, useful: set[Parent] | None) -> Sequence[Any]:
         """Call ``backward`` on arrays wrapped as Tensors, unrecorded."""
         with no_grad():
             results = self.call(node, g)
         return [None if result is None else result._data for result in results]
 
-    def pullback_as_tensors(self, node: Node, g: Array, useful: Collection[Parent] | None) -> Sequence[Any]:
+    def pullback_as_tensors(self, node: Node, g: Array, useful: set[Parent] | None) -> Sequence[Any]:
         """Call ``backward`` on Tensors and record what it does."""
         with enable_grad():
             return self.call(node, g)

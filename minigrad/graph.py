@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -354,16 +355,16 @@ def below(start: Parent) -> list[Parent]:
 
 def leading_to(targets: Sequence[Parent], outputs: Iterable[Parent]) -> set[Parent]:
     """Return those nodes below ``outputs`` through which a gradient can reach a target, with the targets."""
-    found: set[Node] = set()
-    pending = [output for output in outputs if isinstance(output, Node)]
+    found = {output for output in outputs if type(output) is Node}
+    pending = list(found)
     while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            pending.extend(parent for parent in node.parents if isinstance(parent, Node))
+        for parent in pending.pop().parents:
+            if type(parent) is Node and parent not in found:
+                found.add(parent)
+                pending.append(parent)
     useful: set[Parent] = set(targets)
-    for node in sorted(found, key=lambda node: node.number):  # inputs before what was made from them
-        if any(parent in useful for parent in node.parents):
+    for node in sorted(found, key=attrgetter("number")):  # inputs before what was made from them
+        if not useful.isdisjoint(node.parents):
             useful.add(node)
     return useful
 
@@ -453,6 +454,10 @@ def backward_pass(
                     raise modified_since(node, k)
             if node.trace is not None:
                 anomaly.check_saved(node)
+            if type(cotangent) is list:
+                for k, part in enumerate(cotangent):
+                    if part is None:
+                        cotangent[k] = np.zeros(node.shape[k], node.dtype[k])
             op = node.plan.op
             gradients = (op.pullback_as_tensors if create_graph else op.pullback)(node, cotangent, useful)
             if node.trace is not None:
@@ -493,13 +498,11 @@ def apart(gradients: dict[Parent, Array], cotangents: Sequence[Array]) -> dict[P
 
 
 def _collect_output(node: Node, cotangent: Array, pending: dict[Parent, Any], heap: list[Any]) -> None:
-    """Put the cotangent of one result among those of its operation, zeros standing for results not used."""
+    """Put the cotangent of one result among those of its operation; None stands for a result not used."""
     assert node.output is not None
     (operation,) = node.parents
     assert isinstance(operation, Node)
     if operation not in pending:
-        pending[operation] = [
-            np.zeros(shape, dtype) for shape, dtype in zip(operation.shape, operation.dtype, strict=True)
-        ]
+        pending[operation] = [None] * len(operation.shape)
         heappush(heap, (-operation.number, operation))
     pending[operation][node.output] = cotangent

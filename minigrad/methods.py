@@ -274,7 +274,7 @@ class Methods(TensorBase):
             RuntimeError: the elements don't lie in memory so that it can be had without copying.
         """
         out = shape.reshape(self, sizes(shape_))
-        if self._data.size and not np.shares_memory(out._data, self._data):
+        if self._data.size and out._version is not self._version:
             raise RuntimeError(
                 f"a tensor of shape {self.shape} with strides {self._data.strides} (bytes) has no view of shape "
                 f"{sizes(shape_)} without copying: use .reshape(...), or .contiguous().view(...)"

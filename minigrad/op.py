@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -396,7 +396,7 @@ class Op(Generic[P]):
     # --- backward: run the rules ------------------------------------------------------------------
 
     def pullback(
-        self, node: Node, g: Array, useful: Collection[Parent] | None, values: Sequence[Any] | None = None
+        self, node: Node, g: Array, useful: set[Parent] | None, values: Sequence[Any] | None = None
     ) -> Sequence[Any]:
         """Return the gradient of each of ``node.parents``, or None where it leads to nothing useful.
 
@@ -405,14 +405,14 @@ class Op(Generic[P]):
         if values is None:
             values = node.saved
         assert values is not None
-        if self.joint is not None or useful is None:
+        if self.joint is not None or useful is None or useful.issuperset(node.parents):
             return node.plan.pull(g, values)
         return [
             rule(g, *[values[i] for i in where]) if parent in useful else None
             for parent, (rule, where) in zip(node.parents, node.plan.rules, strict=True)
         ]
 
-    def pullback_as_tensors(self, node: Node, g: Array, useful: Collection[Parent] | None) -> Sequence[Any]:
+    def pullback_as_tensors(self, node: Node, g: Array, useful: set[Parent] | None) -> Sequence[Any]:
         """The same as :meth:`pullback`, recorded: saved arrays become Tensors at their old place in the graph."""
         assert node.saved is not None
         values = list(node.saved)

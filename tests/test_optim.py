@@ -396,3 +396,64 @@ def test_wrong_arguments_of_schedules_are_refused():
         LinearLR(optimizer, end_factor=-1)
     with pytest.raises(ValueError, match="gamma"):
         StepLR(optimizer, 1).load_state_dict({"step_size": 1})
+
+
+# --- small parameters are updated as one vector ---------------------------------------------------
+
+
+def apart_and_joined(make, steps):
+    """Train the same small parameters twice, each by itself and as one vector; return both sets and optimizers."""
+    runs = []
+    for elementwise in (False, True):
+        rng = np.random.default_rng(7)
+        params = [
+            mg.tensor(rng.standard_normal(s), requires_grad=True) for s in [(3, 4), (5,), (), (100, 90), (2, 0)]
+        ]
+        optimizer = make(params)
+        optimizer.elementwise = elementwise
+        for step in range(steps):
+            for k, p in enumerate(params):
+                # The second has no gradient at first, nor in the seventh step.
+                absent = k == 1 and step in (0, 6)
+                p.grad = None if absent else mg.tensor(rng.standard_normal(p.shape))
+            if step == 4:
+                optimizer.load_state_dict(optimizer.state_dict())
+            if step == 5:
+                optimizer.param_groups[0]["lr"] *= 0.5
+            optimizer.step()
+        runs.append((params, optimizer))
+    return runs
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: mg.optim.Adam(p, lr=0.1, weight_decay=0.1),
+        lambda p: mg.optim.AdamW(p, lr=0.1),
+        lambda p: mg.optim.AdamW(p, lr=0.1, amsgrad=True, maximize=True),
+        lambda p: mg.optim.AdamW([{"params": p[:2]}, {"params": p[2:], "weight_decay": 0.0}], lr=0.1),
+    ],
+    ids=["Adam", "AdamW", "amsgrad", "groups"],
+)
+def test_joined_parameters_step_as_each_would_by_itself(make):
+    """To the bit, and so does their state, which stays each one's own."""
+    (apart, one), (joined, other) = apart_and_joined(make, 9)
+    assert other._joined, "nothing was joined"
+    for a, b in zip(apart, joined, strict=True):
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+        assert one.state[a].keys() == other.state[b].keys()
+        for name, value in one.state[a].items():
+            np.testing.assert_array_equal(np.asarray(value), np.asarray(other.state[b][name]))
+
+
+def test_joined_parameters_keep_their_memory():
+    """An array that a user took from a parameter shows every step."""
+    params = [mg.ones(3).requires_grad_(), mg.ones(4).requires_grad_()]
+    seen = [p.detach().numpy() for p in params]
+    optimizer = mg.optim.AdamW(params, lr=0.5)
+    for _ in range(3):
+        for p in params:
+            p.grad = mg.ones(*p.shape)
+        optimizer.step()
+    assert all((array < 0).all() for array in seen)
+    np.testing.assert_array_equal(seen[0], params[0].detach().numpy())

@@ -97,8 +97,12 @@ class Trainer:
         at_once = self.sequences_at_once or len(ids)
         losses: list[float] = []
         gradients: list[Tensor] = []
-        for part in zip(ids.split(at_once), targets.split(at_once), strict=True):
-            loss = self.model.loss(*part, self.label_smoothing) * (len(part[0]) / batch_size)
+        whole = at_once >= len(ids)
+        parts = [(ids, targets)] if whole else zip(ids.split(at_once), targets.split(at_once), strict=True)
+        for part in parts:
+            loss = self.model.loss(*part, self.label_smoothing)
+            if len(part[0]) < batch_size:
+                loss = loss * (len(part[0]) / batch_size)
             losses.append(loss.item())
             if gradients:
                 add_all(gradients, mg.autograd.grad(loss, self.parameters))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -16,9 +17,12 @@ from minigrad.rules.elementwise import quietly
 QUERIES_AT_ONCE = 32  # of a causal attention: fewer keys are then beyond what any of them may see
 
 
+@functools.lru_cache(maxsize=16)
 def causal_mask(n_queries: int, n_keys: int) -> np.ndarray[Any, Any]:
-    """Return True where query t may see key s: s ≤ t.  Shape (n_queries, n_keys)."""
-    return np.tri(n_queries, n_keys, dtype=np.bool_)
+    """Return True where query t may see key s: s ≤ t.  Shape (n_queries, n_keys), read-only."""
+    mask = np.tri(n_queries, n_keys, dtype=np.bool_)
+    mask.flags.writeable = False
+    return mask
 
 
 def attention_composed(
@@ -142,7 +146,9 @@ def _attention(
     kept: Array = None,
 ) -> Any:
     """(…, T, d_k), (…, S, d_k), (…, S, d_v) → (…, T, d_v), and the pieces of the attention matrix to save."""
-    batch = np.broadcast_shapes(*(x.shape[:-2] for x in (query, key, value)))
+    batch = query.shape[:-2]
+    if not batch == key.shape[:-2] == value.shape[:-2]:
+        batch = np.broadcast_shapes(batch, key.shape[:-2], value.shape[:-2])
     if mask is not None:
         batch = np.broadcast_shapes(batch, mask.shape[:-2])
     out = heads_inside((*batch, query.shape[-2], value.shape[-1]), np.result_type(query, key, value))
@@ -154,7 +160,7 @@ def _attention(
         if allowed is not None and allowed.dtype != np.bool_:
             weights, allowed = weights + allowed.astype(weights.dtype), None
         if is_causal:
-            seen = np.tri(queries.stop - queries.start, keys.stop, queries.start, dtype=np.bool_)
+            seen = causal_mask(queries.stop, keys.stop)[queries]
             allowed = seen if allowed is None else seen & allowed
         if allowed is not None and allowed.ndim > 2:  # a mask of its own for each sequence, or head
             weights = np.array(np.broadcast_to(weights, np.broadcast_shapes(weights.shape, allowed.shape)))

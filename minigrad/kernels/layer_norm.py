@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.graph import Array
-from minigrad.kernels.linear import column_sums
+from minigrad.kernels.linear import column_sums, constant
 from minigrad.op import kernel
 from minigrad.rules.elementwise import quietly
 
@@ -30,7 +30,7 @@ def layer_norm_composed(
 def _row_means(rows: Array) -> Array:
     """Return the mean of each row as a column, as a product with 1/d: BLAS adds faster than NumPy's reduce."""
     d = rows.shape[1]
-    return (rows @ np.full(d, 1 / max(d, 1), rows.dtype))[:, None]
+    return (rows @ constant(d, 1 / max(d, 1), rows.dtype))[:, None]
 
 
 def _layer_norm_backward(
@@ -84,8 +84,9 @@ def layer_norm(
     normalized = rows - mean
     squares = np.vecdot(normalized, normalized)[:, None]
     # The mean is rounded.  That shows where a row is nearly constant: there it is taken out once more.
-    rough = np.flatnonzero(squares < d * np.square(mean) / 256)
-    if rough.size:
+    nearly_constant = squares < mean * mean * (d / 256)
+    if nearly_constant.any():
+        rough = np.flatnonzero(nearly_constant)
         again = normalized[rough]
         again -= _row_means(again)
         normalized[rough] = again

@@ -43,6 +43,7 @@ class Adam(Optimizer):
         ValueError: an option is negative, or a beta not below 1.
     """
 
+    elementwise = True
     decoupled = False
 
     def __init__(

@@ -11,6 +11,7 @@ import numpy as np
 
 from minigrad.graph import enable_grad, no_grad
 from minigrad.nn.module import clear_gradients
+from minigrad.optim.joined import SMALL, Joined
 from minigrad.tensor import Tensor
 
 
@@ -29,12 +30,15 @@ class Optimizer:
         TypeError: something else than tensors is given.
     """
 
+    elementwise = False  # whether update() treats each element by itself, so that parameters can be joined
+
     def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError("an optimizer takes a list of parameters, not one Tensor: write [x]")
         self.defaults = defaults
         self.state: dict[Tensor, dict[str, Any]] = {}
         self.param_groups: list[dict[str, Any]] = []
+        self._joined: dict[int, Joined] = {}  # for each group its small parameters as one vector
         self._scratch: dict[tuple[np.dtype[Any], int], np.ndarray[Any, Any]] = {}
         groups: list[Any] = list(params)
         if not groups:
@@ -102,13 +106,33 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         with np.errstate(all="ignore"):  # a gradient that overflowed shows as inf or NaN, not as a warning
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        state = self.state.setdefault(parameter, {})
-                        self.update(parameter._data, parameter.grad._data, state, group)
-                        parameter._version[0] += 1
+            for k, group in enumerate(self.param_groups):
+                parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+                for parameter in self.update_small_ones(k, parameters) if self.elementwise else parameters:
+                    state = self.state.setdefault(parameter, {})
+                    self.update(parameter._data, parameter.grad._data, state, group)
+                for parameter in parameters:
+                    parameter._version[0] += 1
         return loss
+
+    def update_small_ones(self, k: int, parameters: list[Tensor]) -> list[Tensor]:
+        """Update the small parameters of group ``k`` as one vector, where there are several; return the others.
+
+        At first each is updated by itself, which makes its state.
+        """
+        small = [p for p in parameters if p._data.size <= SMALL and p.dtype == p.grad.dtype == parameters[0].dtype]
+        states = [self.state.get(p, {}) for p in small]
+        if len(small) < 2 or not all(states):
+            return parameters
+        joined = self._joined.get(k)
+        if joined is None or not joined.is_current(small, states):
+            if any(numbers_of(state) != numbers_of(states[0]) for state in states):
+                return parameters  # one has taken fewer steps than another
+            joined = self._joined[k] = Joined(small, states)
+        joined.gather()
+        self.update(joined.x, joined.gradient, joined.state, self.param_groups[k])
+        joined.scatter()
+        return [p for p in parameters if p._data.size > SMALL or p.dtype != parameters[0].dtype]
 
     def update(
         self,
@@ -223,6 +247,11 @@ def restored(value: Any, parameter: Tensor, name: str) -> Any:
             f"the state has '{name}' of shape {value.shape} for a parameter of shape {parameter.shape}"
         )
     return Tensor(np.array(value._data, parameter.dtype))
+
+
+def numbers_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a parameter's state is no tensor."""
+    return {name: value for name, value in state.items() if not isinstance(value, Tensor)}
 
 
 def check_not_negative(group: Mapping[str, Any], *names: str) -> None:

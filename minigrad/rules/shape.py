@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from minigrad.tensor import Tensor
 
 
-@op(numpy=np.reshape, view=True, x=lambda g, x_shape: np.reshape(g, x_shape))
+@op(numpy=np.reshape, view=True, x=lambda g, x_shape: g.reshape(x_shape))
 def reshape(x: Array, shape: Any) -> Array:
     """The same elements in row-major order under another shape; one size may be −1.  A view where possible."""
-    return np.reshape(x, shape)
+    return x.reshape(shape)
 
 
 @op(view=True, x=lambda g, dims: np.transpose(g, tuple(int(i) for i in np.argsort([d % len(dims) for d in dims]))))
@@ -32,7 +32,7 @@ def permute(x: Array, dims: tuple[int, ...]) -> Array:
 @op(numpy=np.swapaxes, view=True, x=lambda g, dim0, dim1: np.swapaxes(g, dim0, dim1))
 def transpose(x: Array, dim0: int, dim1: int) -> Array:
     """Two dimensions exchanged.  A view."""
-    return np.swapaxes(x, dim0, dim1)
+    return x.swapaxes(dim0, dim1)
 
 
 def _expanded(x_shape: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
