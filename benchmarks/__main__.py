@@ -20,6 +20,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from benchmarks.scaling import print_scaling
 from benchmarks.sizes import SIZES
 from benchmarks.time_spent import print_profile
 
@@ -116,7 +117,11 @@ def main() -> int:
     parser.add_argument(
         "--profile", choices=tuple(SIZES), metavar="SIZE", help="print where the time of one step goes instead"
     )
+    parser.add_argument("--scaling", action="store_true", help="print how the cost of a step grows instead")
     arguments = parser.parse_args()
+    if arguments.scaling:
+        print_scaling()
+        return 0
     if arguments.profile:
         print_profile(SIZES[arguments.profile])
         return 0

@@ -80,19 +80,25 @@ def profiling() -> Iterator[Profile]:
             setattr(owner, name, original)
 
 
-def print_profile(size: Size, steps: int = 20) -> None:
-    """Print the median time of each operation in one step of a model of this size, on one thread."""
-    mg.set_num_threads(1)
+def profiled_steps(size: Size, steps: int) -> tuple[list[float], list[dict[str, Row]]]:
+    """Take some steps of a model of this size on one thread; return their processor seconds and their rows."""
     trainer, batch = trainer_and_batch(size, threads=1)
     for _ in range(3):
         trainer.step(*batch)
-    profiles, whole = [], []
+    whole, profiles = [], []
     for _ in range(steps):
         with profiling() as profile:
             began = time.thread_time()
             trainer.step(*batch)
             whole.append(time.thread_time() - began)
         profiles.append(profile.rows)
+    return whole, profiles
+
+
+def print_profile(size: Size, steps: int = 20) -> None:
+    """Print the median time of each operation in one step of a model of this size, on one thread."""
+    mg.set_num_threads(1)
+    whole, profiles = profiled_steps(size, steps)
     names = list(profiles[0])
     times = {name: statistics.median(rows[name].seconds for rows in profiles) for name in names}
     walk = times.pop("whole walk") - sum(t for name, t in times.items() if name.endswith(" backward"))
