@@ -59,7 +59,7 @@ figure("blocks-sum", ["token", "layer"], (root) => {
   let part = "attention", vectors = {}, show;
   choosePart(bar, (name) => { part = name; draw(); });
   const view = strips(root, { label: "Input, change and sum", width, lines: 3, cellHeight: 24,
-    describe: (r, c) => show([`Number ${c + 1}: x ${number(vectors.x[c])} + change ${number(vectors.change[c])} = `, strong(number(vectors.sum[c]))]) });
+    describe: (r, c) => show([`Number ${c + 1}: x + change = ${number(vectors.x[c])} + ${inside(vectors.change[c])} = `, strong(number(vectors.sum[c]))]) });
   const scalePlace = el("div");
   root.append(scalePlace);
   root.append(el("p", { class: "part-title" }, "Lengths of the three vectors"));
@@ -95,7 +95,7 @@ figure("blocks-norm", ["token", "layer"], (root) => {
   root.append(scalePlace, table);
   show = readout(root);
   function explain(r, c) {
-    show([`(x − μ) / √(σ² + ε) · γ + β = (${number(rows[0][c])} − ${number(about.mean)}) / √(${number(about.variance)} + ${number(epsilon, 2)}) · ${number(gain[c])} + ${number(shift[c])} = `, strong(number(rows[2][c]))],
+    show([`(x − μ) / √(σ² + ε) · γ + β = (${number(rows[0][c])} − ${inside(about.mean)}) / √(${number(about.variance)} + ${number(epsilon, 2)}) · ${inside(gain[c])} + ${inside(shift[c])} = `, strong(number(rows[2][c]))],
       `Number ${c + 1} of ${width}; without the gain and the shift it would be ${number(rows[1][c])}.`);
   }
   function draw() {

@@ -9,6 +9,14 @@ function ticks(low, high, count = 5) {
   return found;
 }
 
+// Places for labels in a column, from above to below: near where they belong, but at least `gap` apart, none below `lowest`.
+function apart(wanted, gap, lowest) {
+  const places = [...wanted];
+  for (let i = 1; i < places.length; i++) places[i] = Math.max(places[i], places[i - 1] + gap);
+  for (let i = places.length - 1; i >= 0; i--) places[i] = Math.min(places[i], i + 1 < places.length ? places[i + 1] - gap : lowest);
+  return places;
+}
+
 // A tick's number without trailing zeros.
 function tickText(x) {
   return Math.abs(x) >= 1000 ? integer(x) : String(Number(x.toPrecision(6))).replace("-", "−");
@@ -20,10 +28,11 @@ function tickText(x) {
 function chart(root, options) {
   const box = el("div", { class: "chart" });
   root.append(box);
-  let current = options, place = null;
+  let current = options, place = null, drawnWidth = 0;
 
   function draw() {
-    const width = Math.max(260, box.clientWidth), height = current.height || Math.min(320, Math.max(200, width * 0.45));
+    drawnWidth = box.clientWidth;
+    const width = Math.max(260, box.clientWidth), { unit } = palette, height = current.height * unit || Math.min(320, Math.max(200, width * 0.45));
     const { series, levels = [], verticals = [], square = false } = current;
     const points = series.flatMap((line) => line.points);
     const inside = (list) => list.filter(Number.isFinite);
@@ -34,7 +43,7 @@ function chart(root, options) {
     };
     const [xLow, xHigh] = range(current.xLow, current.xHigh, points.map((p) => p[0]));
     const [yLow, yHigh] = range(current.yLow, current.yHigh, [...points.map((p) => p[1]), ...levels.map((level) => level.y)]);
-    const left = current.yLabel ? 58 : 46, right = levels.length ? 86 : 12, top = 10, bottom = 40;
+    const left = (current.yLabel ? 58 : 46) * unit, right = (levels.length ? 86 : 12) * unit, top = 10 * unit, bottom = 40 * unit;
     const x = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);
     const y = (value) => height - bottom - ((value - yLow) / (yHigh - yLow)) * (height - top - bottom);
     const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": current.label, tabindex: 0 });
@@ -44,17 +53,16 @@ function chart(root, options) {
           svg("text", { class: "chart-tick", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, tickText(tick)));
       }
       for (const tick of current.xTicks || ticks(xLow, xHigh, width < 480 ? 4 : 7)) {
-        drawing.append(svg("text", { class: "chart-tick", x: x(tick), y: height - bottom + 16, "text-anchor": current.xFormat && x(tick) > width - right - 12 && !current.tight ? "end" : "middle" },
+        drawing.append(svg("text", { class: "chart-tick", x: x(tick), y: height - bottom + 16 * unit, "text-anchor": current.xFormat && x(tick) > width - right - 12 && !current.tight ? "end" : "middle" },
           current.xFormat ? current.xFormat(tick) : tickText(tick)));
       }
       drawing.append(svg("line", { class: "chart-axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }));
     }
     drawing.append(svg("text", { class: "chart-label", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, current.xLabel || ""));
-    if (current.yLabel) drawing.append(svg("text", { class: "chart-label", transform: `translate(11 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, current.yLabel));
-    let lastLevel = -Infinity;
-    for (const level of [...levels].sort((a, b) => b.y - a.y)) {
-      const at = Math.max(y(level.y) + 4, lastLevel + 13);
-      lastLevel = at;
+    if (current.yLabel) drawing.append(svg("text", { class: "chart-label", transform: `translate(${11 * unit} ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, current.yLabel));
+    const sorted = [...levels].sort((a, b) => b.y - a.y), places = apart(sorted.map((level) => y(level.y) + 4), 13 * unit, height - bottom + 2);
+    for (const [i, level] of sorted.entries()) {
+      const at = places[i];
       drawing.append(svg("line", { class: "chart-level", x1: left, x2: width - right, y1: y(level.y), y2: y(level.y) }),
         svg("text", { class: "chart-tick", x: width - right + 5, y: at }, level.name));
     }
@@ -74,7 +82,7 @@ function chart(root, options) {
         line.points.forEach((p, i) => {
           if (!Number.isFinite(p[1])) return;
           const name = line.labels && line.labels[i];
-          if (!line.names) drawing.append(svg("circle", { class: "chart-dot", cx: x(p[0]), cy: y(p[1]), r: line.radius || 3, style: `fill: var(--${line.tone || "ink"})` }));
+          if (!line.names || !name) drawing.append(svg("circle", { class: "chart-dot", cx: x(p[0]), cy: y(p[1]), r: line.radius || 3, style: `fill: var(--${line.tone || "ink"})` }));
           if (name) drawing.append(svg("text", { class: `chart-name ${line.className ? line.className(i) : ""}`, x: x(p[0]), y: y(p[1]) + (line.names ? 4 : -5), "text-anchor": "middle" }, name));
         });
       }
@@ -115,13 +123,7 @@ function chart(root, options) {
     }
     box.replaceChildren(drawing);
   }
-  let seen = 0;
-  new ResizeObserver(() => {
-    if (box.clientWidth !== seen) {
-      seen = box.clientWidth;
-      draw();
-    }
-  }).observe(box);
+  new ResizeObserver(() => { if (box.clientWidth !== drawnWidth) draw(); }).observe(box);
   return (changes = {}) => {
     const { at, ...others } = changes;
     current = { ...current, ...others };
@@ -142,20 +144,23 @@ function key(root, entries) {
 function columns(root, { label, describe = null, pick = null, rowHeight = 64 }) {
   const box = el("div", { class: "chart" });
   root.append(box);
-  let current = null, cursor = null;
+  let current = null, cursor = null, drawnWidth = 0;
 
   function draw() {
     if (!current || !box.clientWidth) return;
+    drawnWidth = box.clientWidth;
     const { rows, labels, chosen } = current, n = labels.length;
-    const left = 64, width = box.clientWidth, step = Math.min(34, (width - left) / n), gap = 14, bottom = 24;
-    const height = rows.length * (rowHeight + gap) + bottom;
+    const { unit } = palette, tall = rowHeight * unit, left = 64 * unit, width = box.clientWidth, step = Math.min(34 * unit, (width - left) / n), gap = 14 * unit;
+    const longest = Math.max(...labels.map((text) => [...text].length)), upright = longest === 1 || longest * 7.2 * unit < step;
+    const bottom = upright ? 24 * unit : Math.min(96, 12 + 7.2 * longest) * unit;
+    const height = rows.length * (tall + gap) + bottom;
     const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "application", "aria-label": `${label}. Move with the arrow keys.`, tabindex: 0 });
     if (cursor !== null) drawing.append(svg("rect", { class: "column-cursor", x: left + cursor * step, y: 0, width: step, height: height - 2 }));
     rows.forEach((row, r) => {
-      const top = r * (rowHeight + gap) + 8, most = row.most || largestSize(row.values) || 1;
+      const top = r * (tall + gap) + 8, most = row.most || largestSize(row.values) || 1;
       const low = row.signed ? Math.min(0, ...row.values.filter(Number.isFinite)) : 0, high = row.signed ? Math.max(0, ...row.values.filter(Number.isFinite)) : most;
-      const y = (value) => top + rowHeight - ((value - low) / (high - low || 1)) * rowHeight;
-      drawing.append(svg("text", { class: "chart-label", x: 0, y: top + rowHeight / 2 + 4 }, row.label),
+      const y = (value) => top + tall - ((value - low) / (high - low || 1)) * tall;
+      drawing.append(svg("text", { class: "chart-label", x: 0, y: top + tall / 2 + 4 }, row.label),
         svg("line", { class: "chart-axis", x1: left, x2: left + step * n, y1: y(0), y2: y(0) }));
       row.values.forEach((value, i) => {
         if (!Number.isFinite(value)) {
@@ -166,8 +171,11 @@ function columns(root, { label, describe = null, pick = null, rowHeight = 64 }) 
         drawing.append(svg("rect", { x: left + i * step + step * 0.12, width: step * 0.76, y: Math.min(y(value), y(0)), height: Math.max(0.75, Math.abs(y(value) - y(0))), style: `fill: var(--${tone})` }));
       });
     });
-    labels.forEach((text, i) => drawing.append(svg("text", { class: `chart-name ${chosen === i ? "strong" : ""}`, x: left + (i + 0.5) * step, y: height - 6, "text-anchor": "middle",
-      textLength: text.length * 7 > step + 4 ? step : null, lengthAdjust: text.length * 7 > step + 4 ? "spacingAndGlyphs" : null }, text)));
+    labels.forEach((text, i) => {
+      const x = left + (i + 0.5) * step, y = height - bottom + 8;
+      drawing.append(svg("text", { class: `chart-name ${chosen === i ? "strong" : ""}`, "text-anchor": upright ? "middle" : "end",
+        transform: upright ? `translate(${x} ${height - 6})` : `translate(${x + 4} ${y}) rotate(-90)` }, text));
+    });
     const go = (i, picked) => {
       if (i === cursor && !picked) return;
       cursor = Math.max(0, Math.min(n - 1, i));
@@ -188,8 +196,7 @@ function columns(root, { label, describe = null, pick = null, rowHeight = 64 }) 
     });
     box.replaceChildren(drawing);
   }
-  let seen = 0;
-  new ResizeObserver(() => { if (box.clientWidth !== seen) { seen = box.clientWidth; draw(); } }).observe(box);
+  new ResizeObserver(() => { if (box.clientWidth !== drawnWidth) draw(); }).observe(box);
   return (changes) => {
     current = { ...current, ...changes };
     if (changes.at !== undefined) cursor = changes.at;

@@ -17,7 +17,7 @@ function pairStrips(root, compare) {
   const vectors = unpackOnce(compare.vectors), width = page.data.model.d_model;
   let show, stage = 0, rows = [];
   const view = strips(root, { label: "The two vectors and their difference", width, lines: 3, cellHeight: 24,
-    describe: (r, c) => show([`Number ${c + 1}: `, `A ${number(rows[0][c])} − B ${number(rows[1][c])} = `, strong(rows[2][c] === 0 ? "0, exactly" : number(rows[2][c]))],
+    describe: (r, c) => show([`Number ${c + 1}: `, `A − B = ${number(rows[0][c])} − ${inside(rows[1][c])} = `, strong(rows[2][c] === 0 ? "0, exactly" : number(rows[2][c]))],
       `Over all ${width}: the largest difference is ${largestSize(rows[2]) === 0 ? "0, exactly" : number(largestSize(rows[2]))}.`) });
   const scalePlace = el("div");
   root.append(scalePlace);

@@ -156,5 +156,22 @@ function load(data) {
   fillValues();
   showConditions();
   startTimeline();
-  for (const root of document.querySelectorAll("[data-figure]")) drawFigure(root);
+  undrawn = [...document.querySelectorAll("[data-figure]")];
+  delete document.documentElement.dataset.drawn;
+  drawSome();
+}
+
+// Figures are drawn from the top in short turns, so that the page answers from the first one on.
+const TURN = 40; // milliseconds
+let undrawn = [];
+
+function drawSome() {
+  const end = performance.now() + TURN;
+  while (undrawn.length && performance.now() < end) drawFigure(undrawn.shift());
+  if (undrawn.length) setTimeout(drawSome);
+  else document.documentElement.dataset.drawn = "true";
+}
+
+function drawAll() {
+  while (undrawn.length) drawFigure(undrawn.shift());
 }

@@ -45,7 +45,7 @@ figure("embedding-neighbours", ["token", "step"], (root) => {
 
 figure("embedding-map", ["token", "step"], (root) => {
   const data = chapterData("embedding"), { ids } = page.data.text, shown = data.map_ids;
-  const inText = new Set(ids);
+  const inText = new Set(ids), few = shown.length <= 160; // more names than that can't be read
   const points = () => { const map = unpackOnce(data.snapshots[page.state.step].map); return shown.map((_, i) => [map.at(i, 0), map.at(i, 1)]); };
   const final = unpackOnce(data.snapshots.at(-1).map), axis = (a) => shown.map((_, i) => final.at(i, a));
   const bounds = (values) => { const low = Math.min(...values), high = Math.max(...values), room = 0.06 * (high - low || 1); return [low - room, high + room]; };
@@ -58,6 +58,6 @@ figure("embedding-map", ["token", "step"], (root) => {
     pick: (s, i) => { const at = ids.lastIndexOf(shown[i]); if (at >= 0) choose({ token: at }); },
   });
   show = readout(root);
-  return () => update({ at: shown.includes(ids[page.state.token]) ? [0, shown.indexOf(ids[page.state.token])] : undefined, series: [{ name: "tokens", tone: "muted", names: true, points: points(), labels: shown.map((id) => page.data.vocabulary[id]),
+  return () => update({ at: shown.includes(ids[page.state.token]) ? [0, shown.indexOf(ids[page.state.token])] : undefined, series: [{ name: "tokens", tone: "muted", names: true, points: points(), radius: 1.3, labels: shown.map((id) => (few || inText.has(id) ? page.data.vocabulary[id] : "")),
     className: (i) => (shown[i] === ids[page.state.token] ? "strong" : inText.has(shown[i]) ? "dark" : "") }] });
 });

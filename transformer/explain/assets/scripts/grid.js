@@ -11,29 +11,30 @@ function grid(root, options) {
     "aria-roledescription": "grid of numbers", "aria-label": `${label}. Move with the arrow keys.` });
   const box = el("div", { class: `grid ${options.class || ""}` }, canvas);
   root.append(box);
-  let cursor = options.cursor || null, current = options, layout = null;
+  let cursor = options.cursor || null, current = options, layout = null, drawnWidth = 0;
 
   function measure() {
     const context = canvas.getContext("2d");
-    const small = `${options.fontSize || 12}px ${getComputedStyle(document.body).getPropertyValue("--mono")}`;
+    const { unit } = palette, small = `${12 * unit}px ${palette.mono}`;
     context.font = small;
     const wide = (list) => Math.max(0, ...(list || []).map((text) => context.measureText(text).width));
-    const labelWidth = current.rowLabels ? Math.min(wide(current.rowLabels) + 8, 150) : 0;
+    const labelWidth = current.rowLabels ? Math.min(wide(current.rowLabels) + 8, 150 * unit) : 0;
     const available = Math.max(40, box.clientWidth - labelWidth - 1);
-    const most = current.largestCell || 26;
+    const most = (current.largestCell || 26) * unit;
     const width = Math.min(most, available / columns);
-    const height = current.cellHeight || Math.max(width, current.smallestCell || 3);
+    const height = current.cellHeight * unit || Math.max(width, current.smallestCell || 3);
     const single = (current.columnLabels || []).every((text) => [...text].length === 1);
     const upright = current.columnLabels && (single || wide(current.columnLabels) <= width - 2);
     const shown = current.columnLabels && width >= 6;
-    const labelHeight = !shown ? 0 : upright ? 18 : Math.min(wide(current.columnLabels) + 8, 110);
-    const rowGap = current.rowGap || 0;
+    const labelHeight = !shown ? 0 : upright ? 18 * unit : Math.min(wide(current.columnLabels) + 8, 110 * unit);
+    const rowGap = (current.rowGap || 0) * unit;
     return { small, labelWidth, labelHeight, width, height, rowGap, upright, shown,
              totalWidth: labelWidth + width * columns + 1, totalHeight: labelHeight + (height + rowGap) * rows - rowGap + 1 };
   }
 
   function draw() {
     if (!box.clientWidth) return;
+    drawnWidth = box.clientWidth;
     layout = measure();
     const { labelWidth, labelHeight, width, height, rowGap, upright, shown, totalWidth, totalHeight } = layout;
     const ratio = window.devicePixelRatio || 1;
@@ -64,7 +65,7 @@ function grid(root, options) {
     context.textBaseline = "middle";
     const chosen = current.chosen || {};
     (current.rowLabels || []).forEach((text, r) => {
-      if (height < 10 && r % Math.ceil(11 / height) !== 0) return;
+      if (height < 10 * palette.unit && r % Math.ceil((11 * palette.unit) / height) !== 0) return;
       context.fillStyle = labelColor(current.rowTones && current.rowTones[r], chosen.row === r);
       context.textAlign = "right";
       context.fillText(text, labelWidth - 5, top(r) + height / 2, labelWidth - 6);
@@ -170,7 +171,7 @@ function grid(root, options) {
     },
   };
   grids.add(self);
-  new ResizeObserver(() => draw()).observe(box);
+  new ResizeObserver(() => { if (box.clientWidth !== drawnWidth) draw(); }).observe(box);
   return self;
 }
 

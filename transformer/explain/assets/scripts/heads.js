@@ -101,7 +101,7 @@ figure("heads-added", ["token", "layer"], (root) => {
   let rows = [], show;
   root.append(el("p", { class: "part-title" }, "The parts, and their sum"));
   const view = strips(root, { label: "What each head adds, and the sum", width: d_model, lines: n_heads + 1, cellHeight: 18,
-    describe: (r, c) => show([`Number ${c + 1}: `, rows.slice(0, n_heads).map((row) => number(row[c])).join(" + ").replaceAll("+ −", "− "), page.data.model.bias ? " + bias" : "", " = ", strong(number(rows[n_heads][c]))],
+    describe: (r, c) => show([`Number ${c + 1}: `, rows.slice(0, n_heads).map((row, h) => (h ? inside : number)(row[c])).join(" + "), page.data.model.bias ? " + bias" : "", " = ", strong(number(rows[n_heads][c]))],
       `The sum of the parts agrees with what the module gave to within ${number(data.added_difference, 2)}, the rounding of 32-bit numbers.`) });
   const scalePlace = el("div");
   root.append(scalePlace);

@@ -31,7 +31,7 @@ figure("output-table", ["token"], (root) => {
   function explain(r, c) {
     const id = shown[r];
     if (id === undefined) return;
-    const terms = largestProducts(vector, rows.row(id)).map(({ a, b, product }) => `${number(a)} × ${number(b)} = ${number(product)}`);
+    const terms = largestProducts(vector, rows.row(id)).map(({ a, b, product }) => `${number(a)} × ${inside(b)} = ${number(product)}`);
     show(["logit of ", tokenName(vocabulary[id]), ` = Σᵢ h[i] · E[${id}, i] = `, strong(number(logits[id]))], `The largest products: ${terms.join(",  ")}`);
   }
   return () => {

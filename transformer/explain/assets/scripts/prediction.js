@@ -41,7 +41,7 @@ figure("prediction-bars", ["step"], (root) => {
     const probabilities = nextProbabilities(page.state.step), order = ranked(probabilities).slice(0, 10);
     const uniform = 1 / probabilities.length;
     const rest = 1 - order.reduce((sum, i) => sum + probabilities[i], 0), others = probabilities.length - order.length;
-    title.replaceChildren("After ", tokenName(page.data.text.tokens.slice(-24).join("")), " comes … ",
+    title.replaceChildren("After ", tokenName([...page.data.text.tokens.slice(-24).join("")].slice(-28).join("")), " comes … ",
       el("small", {}, stepName(page.state.step)));
     const items = order.map((i) => ({ label: page.data.vocabulary[i], value: probabilities[i], mark: uniform }));
     if (others > 0) items.push({ label: `${integer(others)} others`, value: Math.max(0, rest), muted: true });

@@ -43,7 +43,7 @@ figure("projections-strips", ["token", "layer", "head"], (root) => {
       return;
     }
     const row = unpackOnce(known[names[r]]).row(c), bias = known[`${names[r]}_bias`];
-    const terms = largestProducts(row, x).map(({ a, b, product }) => `${number(a)} × ${number(b)} = ${number(product)}`);
+    const terms = largestProducts(row, x).map(({ a, b, product }) => `${number(a)} × ${inside(b)} = ${number(product)}`);
     show(first, `The largest: ${terms.join(",  ")}${bias ? `; and the bias ${number(unpackOnce(bias).at(c))}` : ""}`);
   }
 

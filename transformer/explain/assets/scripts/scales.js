@@ -22,6 +22,11 @@ function number(x, digits = 3) {
   return (x < 0 ? "−" : "") + text;
 }
 
+// A number inside a formula: a negative one in brackets.
+function inside(x, digits = 3) {
+  return x < 0 ? `(${number(x, digits)})` : number(x, digits);
+}
+
 function superscript(n) {
   return [...String(n)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("");
 }
@@ -52,10 +57,13 @@ function cssColor(name) {
 let palette = {};
 
 function readPalette() {
+  palette = {};
   for (const name of ["paper", "ink", "negative", "negative-far", "positive", "positive-far", "muted", "line", "accent",
                       "query", "key", "value"]) {
     palette[name] = cssColor(`--${name}`);
   }
+  palette.unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // larger on a projector
+  palette.mono = getComputedStyle(document.body).getPropertyValue("--mono");
 }
 
 function mix(a, b, share) {
@@ -71,22 +79,31 @@ function along(colors, share) {
   return rgb(mix(colors[i], colors[i + 1], place - i));
 }
 
-// A scale maps values to colours and can draw its own legend.
+// A ramp of 257 colours, made anew when the palette changes: looking a colour up is much faster than mixing it.
+function ramp(stops) {
+  let made = null, table = [];
+  return (share) => {
+    if (made !== palette) {
+      made = palette;
+      const colors = stops();
+      table = Array.from({ length: 257 }, (_, i) => along(colors, i / 256));
+    }
+    return table[Math.round(256 * Math.max(0, Math.min(1, share)))];
+  };
+}
+
+const SIGNED = ramp(() => ["negative-far", "negative", "paper", "positive", "positive-far"].map((name) => palette[name]));
+const AMOUNTS = Object.fromEntries(["ink", "accent"].map((tone) => [tone, ramp(() => [palette.paper, palette[tone]])]));
+
+// A scale maps values to colours, and says what its legend has to.
 function signedScale(largest, unit = "") {
   const most = largest || 1;
-  return {
-    kind: "signed", unit, low: -most, high: most,
-    color: (x) => along([palette["negative-far"], palette.negative, palette.paper, palette.positive, palette["positive-far"]],
-                        (x / most + 1) / 2),
-  };
+  return { unit, low: -most, high: most, color: (x) => SIGNED((x / most + 1) / 2) };
 }
 
 function amountScale(largest = 1, unit = "", tone = "ink") {
   const most = largest || 1;
-  return {
-    kind: "amount", unit, low: 0, high: most,
-    color: (x) => along([palette.paper, mix(palette.paper, palette[tone], 0.5), palette[tone]], x / most),
-  };
+  return { unit, low: 0, high: most, color: (x) => AMOUNTS[tone](x / most) };
 }
 
 function largestSize(...lists) {

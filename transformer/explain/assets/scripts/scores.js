@@ -24,8 +24,8 @@ figure("scores-why", ["token", "layer", "head"], (root) => {
 
   function explain(r, c) {
     const { head, token } = page.state, score = attention("scores").at(head, token, at), weight = attention("pattern").at(head, token, at);
-    const terms = largestProducts(rows[0], rows[1]).map(({ i, a, b, product }) => [Q(number(a)), " × ", K(number(b)), ` = ${number(product)} in dimension ${i}`]);
-    show(["In dimension ", String(c), ": ", Q(number(rows[0][c])), " × ", K(number(rows[1][c])), " = ", strong(number(rows[2][c]))],
+    const terms = largestProducts(rows[0], rows[1]).map(({ i, a, b, product }) => [Q(number(a)), " × ", K(inside(b)), ` = ${number(product)} in dimension ${i}`]);
+    show(["In dimension ", String(c), ": ", Q(number(rows[0][c])), " × ", K(inside(rows[1][c])), " = ", strong(number(rows[2][c]))],
       ["The largest products: ", terms.flatMap((term, i) => (i ? [", ", ...term] : term))],
       [Q("q"), " · ", K("k"), ` / √${d_k} = ${number(dot(rows[0], rows[1]))} / ${number(Math.sqrt(d_k))} = `, strong(number(score)), `, which gets the weight ${percent(weight)}`]);
   }

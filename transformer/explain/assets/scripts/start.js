@@ -107,6 +107,11 @@ const initial = JSON.parse(document.getElementById("data").textContent);
 page.state.token = initial.text.ids.length - 1;
 load(initial);
 startNavigation();
+if (location.hash) {
+  drawAll();
+  document.getElementById(location.hash.slice(1))?.scrollIntoView();
+}
+document.addEventListener("click", (event) => { if (event.target.closest("a[href^='#']")) drawAll(); }, { capture: true });
 startLive();
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 document.getElementById("theme").addEventListener("click", () => {
@@ -117,6 +122,7 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 let themeBeforePrint;
 window.addEventListener("beforeprint", () => {
+  drawAll();
   themeBeforePrint = document.documentElement.dataset.theme;
   document.documentElement.dataset.theme = "light";
   redrawAll();

@@ -13,7 +13,7 @@ figure("training-curve", ["step"], (root) => {
   key(root, series);
   let show;
   const levels = baselines.map((baseline) => ({ name: baseline.name, y: baseline.nats_per_character }));
-  const update = chart(root, { label: "Loss over the training, with n-gram baselines", height: 380, series, levels, xLow: 0, xLabel: "step", yLabel: "loss, nats per character",
+  const update = chart(root, { label: "Loss over the training, with n-gram baselines", height: 380, series, levels, xLow: 0, yLow: 0.92 * Math.min(...held.map((point) => point[1]), ...levels.map((level) => level.y)), xLabel: "step", yLabel: "loss, nats per character",
     describe: (s, i) => show([`${series[s].name}, step ${integer(series[s].points[i][0])}: `, strong(number(series[s].points[i][1], 4)), " nats per character"]) });
   show = readout(root);
   const final = Math.min(...held.map((point) => point[1])), best = [...baselines].sort((a, b) => a.nats_per_character - b.nats_per_character)[0];
