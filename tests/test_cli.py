@@ -104,7 +104,7 @@ def test_generation_streams_the_prompt_and_its_continuation(run: Path, capsys: p
 def test_evaluation_prints_the_table(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "--out", str(run)]) == 0
     printed = capsys.readouterr().out
-    assert "held-out part" in printed
+    assert "the held-out text of" in printed
     assert re.search(r"nats/char\s+bits/char\s+bits/byte", printed)
     assert "5-gram" in printed
     other = tmp_path / "other.txt"

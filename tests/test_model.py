@@ -27,7 +27,7 @@ from transformer import (
     save_checkpoint,
 )
 from transformer.checkpoint import CheckpointError, find_checkpoint
-from transformer.evaluation import cross_entropy_of
+from transformer.evaluation import position_losses, token_losses
 from transformer.recipe import make_optimizer
 from transformer.training import NonFiniteLoss, training_steps
 
@@ -763,8 +763,8 @@ def test_each_token_is_scored_exactly_once(double, context, length, scored, rng)
     model = Bigrams(table, context)
     for batch_size in (1, 3, 64):
         batches = []
-        total = cross_entropy_of(model, ids, scored, batch_size, threads=2, on_batch=batches.append)
-        assert total == pytest.approx(costs[length - 1 - scored :].sum(), rel=1e-12)
+        losses = token_losses(model, ids, scored, batch_size, threads=2, on_batch=batches.append)
+        assert losses.tolist() == pytest.approx(costs[length - 1 - scored :].tolist(), rel=1e-12)
         assert sum(batches) == scored
     assert model.training
 
@@ -774,8 +774,8 @@ def test_each_token_is_scored_exactly_once(double, context, length, scored, rng)
 def test_a_uniform_model_costs_ln_v_for_each_token(context, length, scored, rng):
     model = make_model(stir=0, context=context)
     nn.init.zeros_(model.embedding.token.weight)
-    total = cross_entropy_of(model, draw_ids(rng, length), scored)
-    assert total == pytest.approx(scored * math.log(VOCABULARY), rel=1e-6)
+    losses = token_losses(model, draw_ids(rng, length), scored)
+    assert losses.tolist() == pytest.approx([math.log(VOCABULARY)] * scored, rel=1e-6)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
@@ -785,7 +785,7 @@ def test_every_token_is_read_after_half_a_context(double, length, scored, positi
     model = make_model(positions=positions, dropout=0.3)
     ids = draw_ids(rng, length)
     context = min(8, length - 1)
-    total, end = 0.0, 0
+    expected, end = [], 0
     model.eval()
     for token in range(length - scored, length):
         if token > end or token == length - scored:
@@ -794,18 +794,43 @@ def test_every_token_is_read_after_half_a_context(double, length, scored, positi
             start = end - context
             log_p = array(model(ids[start:end].unsqueeze(0))[0].log_softmax(-1))
         assert token - start >= min(token, context - max(1, context // 2) + 1)
-        total -= log_p[token - 1 - start, ids[token].item()]
+        expected.append(-log_p[token - 1 - start, ids[token].item()])
     for mode in (True, False):
         model.train(mode)
-        assert cross_entropy_of(model, ids, scored) == pytest.approx(total, rel=1e-12)
+        assert token_losses(model, ids, scored).tolist() == pytest.approx(expected, rel=1e-12)
         assert model.training == mode
 
 
 @pytest.mark.parametrize("scored", [6, 7, -1])
 def test_more_tokens_than_have_one_before_them_cannot_be_scored(scored, rng):
     with pytest.raises(ValueError, match=rf"(^| ){scored}\b"):
-        cross_entropy_of(make_model(), draw_ids(rng, 6), scored)
-    assert cross_entropy_of(make_model(), draw_ids(rng, 6), 0) == 0
+        token_losses(make_model(), draw_ids(rng, 6), scored)
+    assert token_losses(make_model(), draw_ids(rng, 6), 0).shape == (0,)
+
+
+@pytest.mark.parametrize("length", [1, 5, 8, 20])
+def test_losses_by_position_are_those_of_windows_side_by_side(double, length, rng):
+    """Row w, column t: the loss of the token after the first t + 1 of window w, also past the context of 8."""
+    model = make_model(dropout=0.3)
+    ids = draw_ids(rng, 90)
+    batches = []
+    losses = position_losses(model, ids, length, 1000, threads=2, on_batch=batches.append)
+    assert losses.shape == (89 // length, length)
+    assert sum(batches) == losses.numel()
+    model.eval()
+    for w, row in enumerate(array(losses)):
+        window = ids[w * length : w * length + length + 1]
+        log_p = array(model(window[:-1].unsqueeze(0))[0].log_softmax(-1))
+        np.testing.assert_allclose(row, -log_p[np.arange(length), window.numpy()[1:]], rtol=1e-12)
+    fewer = position_losses(model, ids, length, 30)
+    step = (89 // length) // max(1, 30 // length)
+    np.testing.assert_array_equal(array(fewer), array(losses)[::step])
+    assert fewer.numel() <= 90
+
+
+def test_losses_by_position_need_one_window(rng):
+    with pytest.raises(ValueError, match="8 tokens are too few for one window of 8"):
+        position_losses(make_model(), draw_ids(rng, 8), 8, 100)
 
 
 # --- checkpoints --------------------------------------------------------------------------------------------

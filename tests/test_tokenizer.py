@@ -274,6 +274,8 @@ def test_unknown_characters_are_named() -> None:
         tokenizer.encode("a2154367")
     with pytest.raises(ValueError, match=r"'\\ud800'"):
         tokenizer.encode("\ud800")
+    with pytest.raises(ValueError, match=r"the character 'X' \(first at position 1,007\)"):
+        list(tokenizer.encode_blocks(["abc" * 2, "a" * 1000, "aX"]))
 
 
 def test_a_character_tokenizer_needs_distinct_characters() -> None:

@@ -145,11 +145,15 @@ def _count_contexts(gram_counts: dict[Gram, int]) -> dict[Gram, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Baseline:
-    """How well one simple model predicts the held-out symbols. `order` 0 is the uniform distribution."""
+    """How well one simple model predicts the held-out symbols, and each part of them.
+
+    `order` 0 is the uniform distribution.
+    """
 
     name: str
     order: int
     nats_per_symbol: float
+    nats_of_parts: tuple[float, ...]
 
 
 def ngram_baselines(
@@ -157,6 +161,8 @@ def ngram_baselines(
     held_out: Sequence[Hashable],
     orders: Iterable[int] = range(1, 7),
     vocab_size: int | None = None,
+    context: Sequence[Hashable] | None = None,
+    parts: Sequence[int] | None = None,
     on_symbols: Callable[[int], Any] | None = None,
 ) -> list[Baseline]:
     """The cross-entropy on `held_out` of the uniform distribution and of n-gram models of `train`.
@@ -168,12 +174,14 @@ def ngram_baselines(
     1-gram: 2.143 nats per symbol
     3-gram: 0.223 nats per symbol
 
-    `held_out` is read as the continuation of `train`: its first symbols are predicted from the last of
-    `train`. `vocab_size` is by default the number of different symbols in both together. To compare with a
-    model that was measured on a part of the held-out symbols only, pass that part. `on_symbols` is told of the
-    symbols counted and scored, each once for every order. Raises ValueError if
-    `held_out` is empty, an order is below 1, or `vocab_size` is smaller than the number of different training
-    symbols.
+    `held_out` is read as the continuation of `train`, its first symbols being predicted from the last of
+    `train`, unless another `context` is given. `vocab_size` is by default the number of different symbols in
+    both together. To compare with a model that was measured on a part of the held-out symbols only, pass that
+    part. `parts` are the sizes of consecutive parts of `held_out`, all of it together, whose losses are wanted
+    one by one as well. `on_symbols` is told of the symbols counted and scored, each once for every order.
+
+    Raises ValueError if `held_out` is empty, an order is below 1, or `vocab_size` is smaller than the number of
+    different training symbols.
     """
     wanted = sorted(set(orders))
     if wanted and wanted[0] < 1:
@@ -181,8 +189,19 @@ def ngram_baselines(
     if vocab_size is None:
         vocab_size = len({*train, *held_out})
     model = NGramModel.train(train, max(wanted, default=1), vocab_size, on_symbols)
-    nats = model.cross_entropies(held_out, context=train, on_symbols=on_symbols)
+    before = train if context is None else context
+    end, totals = 0, []  # of each part, the summed loss at every order
+    for size in parts or [len(held_out)]:
+        start, end = end, end + size
+        recent = held_out[max(0, start - model.order) : start] if start else before
+        means = model.cross_entropies(held_out[start:end], recent, on_symbols)
+        totals.append([mean * size for mean in means])
     return [
-        Baseline("uniform", 0, nats[0]),
-        *(Baseline(f"{order}-gram", order, nats[order]) for order in wanted),
+        Baseline(
+            f"{order}-gram" if order else "uniform",
+            order,
+            math.fsum(part[order] for part in totals) / len(held_out),
+            tuple(part[order] for part in totals),
+        )
+        for order in (0, *wanted)
     ]

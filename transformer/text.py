@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from minigrad import Tensor
 from transformer.baselines import Baseline, ngram_baselines
 from transformer.corpus import Corpus, DataError
 from transformer.data import default_corpus, split_text
-from transformer.evaluation import Score, cross_entropy_of
+from transformer.evaluation import Score, parts_of, position_losses, token_losses
+from transformer.generation import start_ids
 from transformer.model import Transformer
 from transformer.tokenizer import BPETokenizer, CharTokenizer, Tokenizer
 from transformer.tokens import encode
@@ -33,6 +35,7 @@ class Text:
     held_out_ids: Tensor
     tokenizer: Tokenizer
     kept_in: Path | None = None  # where the tokens of a long text are
+    is_other: bool = False  # whether the held-out text is one of its own, not what follows the training part
 
     @property
     def sha256(self) -> str:
@@ -63,20 +66,36 @@ class Text:
         held_out_ids, _ = encode(held_out, tokenizer, on_characters)
         return cls(train, held_out, train_ids, held_out_ids, tokenizer, kept_in)
 
-    def with_held_out(self, text: Corpus, on_characters: Callable[[int], Any] | None = None) -> Text:
-        """Return the same training part with another text to measure on.
+    @classmethod
+    def of_its_own(
+        cls,
+        text: Corpus,
+        tokenizer: Tokenizer,
+        train: Corpus,
+        on_characters: Callable[[int], Any] | None = None,
+    ) -> Text:
+        """Return a text to measure on that does not continue ``train``, the text that was learned from.
 
         Raises:
-            ValueError: that has characters that the tokenizer does not know.
+            ValueError: it has characters that the tokenizer does not know.
         """
-        ids, _ = encode(text, self.tokenizer, on_characters)
-        return replace(self, held_out=text, held_out_ids=ids)
+        ids, kept_in = encode(text, tokenizer, on_characters)
+        return cls(train, text, ids[:0], ids, tokenizer, kept_in, is_other=True)
 
     def measured(self, limit: int | None = None) -> Corpus:
         """Return the held-out text, or that of its first ``limit`` tokens."""
         if limit is None or limit >= len(self.held_out_ids):
             return self.held_out
         return self.held_out[: len(self.tokenizer.decode(self.held_out_ids[:limit].tolist()))]
+
+    def characters_of_parts(self, limit: int | None = None) -> list[int]:
+        """Return the numbers of characters of the parts by which the loss's standard error is found."""
+        ids = self.held_out_ids[:limit]
+        ends = [0]
+        for part in parts_of(len(ids))[:-1]:
+            ends.append(ends[-1] + len(self.tokenizer.decode(ids[part].tolist())))
+        ends.append(len(self.measured(limit)))
+        return [end - start for start, end in pairwise(ends)]
 
     def score(
         self,
@@ -87,13 +106,33 @@ class Text:
     ) -> Score:
         """Return the model's score on the held-out part, or on its first ``limit`` tokens.
 
-        The first held-out tokens are read after the end of the training part, as they stand in the text.
+        The first held-out tokens are read after the end of the training part, as they stand in the text; those
+        of another text after what an empty prompt starts from.
         """
         ids = self.held_out_ids[:limit]
         lead = self.train_ids[-model.config.context :]
-        nats = cross_entropy_of(model, mg.cat([lead, ids]), len(ids), threads=threads, on_batch=on_batch)
+        if self.is_other:
+            lead = mg.tensor(start_ids(self.tokenizer), dtype=ids.dtype)
+        losses = token_losses(model, mg.cat([lead, ids]), len(ids), threads=threads, on_batch=on_batch)
         text = self.measured(limit)
-        return Score(nats, len(text), text.n_bytes())
+        return Score(
+            losses.sum().item(),
+            len(text),
+            text.n_bytes(),
+            [losses[part].sum().item() for part in parts_of(len(ids))],
+            self.characters_of_parts(limit),
+        )
+
+    def score_by_position(
+        self,
+        model: Transformer,
+        length: int,
+        max_tokens: int,
+        threads: int = 1,
+        on_batch: Callable[[int], Any] | None = None,
+    ) -> Tensor:
+        """Return the cross-entropies (W, length) of held-out tokens by position: see :func:`position_losses`."""
+        return position_losses(model, self.held_out_ids, length, max_tokens, threads, on_batch)
 
     def baselines(
         self, limit: int | None = None, on_characters: Callable[[int], Any] | None = None
@@ -105,6 +144,8 @@ class Text:
         return ngram_baselines(
             str(self.train[-BASELINES_LEARN_FROM:]),
             str(self.measured(limit)),
+            context="" if self.is_other else None,
+            parts=self.characters_of_parts(limit),
             vocab_size=len({*self.train.alphabet, *self.held_out.alphabet}),
             on_symbols=on_characters,
         )

@@ -109,13 +109,16 @@ class CharTokenizer:
         return ids
 
     def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
-        return map(self._look_up, blocks)
+        position = 0
+        for block in blocks:
+            yield self._look_up(block, position)
+            position += len(block)
 
-    def _look_up(self, text: str) -> Tensor:
+    def _look_up(self, text: str, position: int = 0) -> Tensor:
         code_points = _code_points(text).clamp(max=len(self._id_of) - 1)  # the last is always unknown
         ids = self._id_of[code_points]
         if (ids == self.vocab_size).any():
-            raise ValueError(self._unknown_characters_message(text))
+            raise ValueError(self._unknown_characters_message(text, position))
         return ids
 
     @property
@@ -145,17 +148,17 @@ class CharTokenizer:
     def __repr__(self) -> str:
         return f"CharTokenizer(vocab_size={self.vocab_size})"
 
-    def _unknown_characters_message(self, text: str) -> str:
+    def _unknown_characters_message(self, text: str, position: int) -> str:
         known = set(self.characters)
         unknown = list(dict.fromkeys(character for character in text if character not in known))
         named = ", ".join(map(repr, unknown[:5]))
         if len(unknown) > 5:
             named += f" and {len(unknown) - 5} more"
         subject, pronoun = ("character", "it") if len(unknown) == 1 else ("characters", "them")
+        first = position + text.index(unknown[0])
         return (
-            f"the {subject} {named} (first at position {text.index(unknown[0])}) never occurred in the "
-            f"training text; train on text that contains {pronoun}, or use a BPE tokenizer, which accepts "
-            "any text"
+            f"the {subject} {named} (first at position {first:,}) never occurred in the training text; train on "
+            f"text that contains {pronoun}, or use a BPE tokenizer, which accepts any text"
         )
 
 

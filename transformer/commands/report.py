@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,11 +17,15 @@ def print_scores(score: Score, baselines: Sequence[Baseline]) -> None:
     """Print a table of the model's loss and the baselines', best first."""
     bits = score.bits_per_character / score.nats_per_character
     per_byte = score.characters / score.bytes
-    rows = [("this model", score.nats_per_character)]
-    rows += [(baseline.name, baseline.nats_per_symbol) for baseline in baselines]
+    own = "" if math.isnan(score.standard_error) else f"± {score.standard_error:.3f} (standard error)"
+    rows = [("this model", score.nats_per_character, own)]
+    for baseline in baselines:
+        more, error = score.difference_to(baseline.nats_of_parts)
+        compared = "" if math.isnan(error) else f"{more:+.3f} ± {error:.3f} from this model"
+        rows.append((baseline.name, baseline.nats_per_symbol, compared))
     print(f"{'':12} {'nats/char':>9} {'bits/char':>9} {'bits/byte':>9}")
-    for name, nats in sorted(rows, key=lambda row: row[1]):
-        print(f"{name:12} {nats:9.3f} {nats * bits:9.3f} {nats * bits * per_byte:9.3f}")
+    for name, nats, note in sorted(rows, key=lambda row: row[1]):
+        print(f"{name:12} {nats:9.3f} {nats * bits:9.3f} {nats * bits * per_byte:9.3f}  {note}".rstrip())
 
 
 def describe_baselines(baselines: Sequence[Baseline], parts: Text) -> str:
@@ -33,9 +38,8 @@ def describe_baselines(baselines: Sequence[Baseline], parts: Text) -> str:
 
 def describe_measured(parts: Text, limit: int | None = REPORTED_TOKENS) -> str:
     """Return the name of what is scored: the held-out text, or its beginning."""
-    if limit is None or limit >= len(parts.held_out_ids):
-        return "the held-out text"
-    return f"the first {limit:,} tokens of the held-out text"
+    name = "the text" if parts.is_other else "the held-out text"
+    return name if limit is None or limit >= len(parts.held_out_ids) else f"the first {limit:,} tokens of {name}"
 
 
 def describe_source(files: Sequence[Any] | None) -> str:
