@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -46,7 +47,11 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         check_device(device)
-        self.numpy = np.random.Generator(np.random.PCG64())
+
+    @functools.cached_property
+    def numpy(self) -> np.random.Generator:
+        """The NumPy generator, made when the first number is drawn: importing numpy.random takes a while."""
+        return np.random.Generator(np.random.PCG64())
 
     def manual_seed(self, seed: int) -> Generator:
         """Start anew from ``seed`` (any int; negative ones are taken modulo 2⁶⁴) and return the generator."""

@@ -12,7 +12,6 @@ the structure has one key, which says what its value is:
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import math
 import os
@@ -118,6 +117,8 @@ def lay_out(arrays: Mapping[str, np.ndarray[Any, Any]], text: str) -> tuple[byte
 
 def checksum(text: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
     """Return the SHA-256 of all that a file says: the description, each array and its name, dtype and shape."""
+    import hashlib  # takes a while to load
+
     total = hashlib.sha256(text.encode("utf-8"))
     for name in sorted(arrays):
         array = arrays[name]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minigrad.draw.drawing import Drawing
-from minigrad.draw.picture import Names, Picture, variables_of
-from minigrad.draw.story import Story
 from minigrad.tensor import Tensor, start_of_backward
+
+# What draws is loaded when something is drawn: it is a fifth of the time that importing minigrad would take.
+if TYPE_CHECKING:
+    from minigrad.draw.drawing import Drawing
+    from minigrad.draw.picture import Names
+    from minigrad.draw.story import Story
 
 
 def draw(
@@ -50,6 +53,9 @@ def draw(
             to a card for each module, as little as is needed.
         open: the dotted names of modules to open, whatever else is folded: "blocks.0.attention".
     """
+    from minigrad.draw.drawing import Drawing
+    from minigrad.draw.picture import Picture
+
     opened = (open,) if isinstance(open, str) else tuple(open)
     return Drawing(Picture(tensor, names_for(names), gradient, most, depth, opened))
 
@@ -107,6 +113,9 @@ def explain_backward(
     Raises:
         RuntimeError: as :meth:`minigrad.Tensor.backward`.
     """
+    from minigrad.draw.picture import Picture
+    from minigrad.draw.story import Story
+
     start_of_backward([tensor], [gradient], False)
     picture = Picture(tensor, names_for(names), gradient)
     if not picture.steps and not tensor.is_leaf:
@@ -116,6 +125,8 @@ def explain_backward(
 
 def names_for(names: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Names:
     """Return what the caller of this function's caller calls things."""
+    from minigrad.draw.picture import Names, variables_of
+
     frame = inspect.currentframe()
     caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
     return Names(names, variables_of(caller))
