@@ -80,7 +80,8 @@ def write_directly(tensor: TensorBase, ufunc: np.ufunc, other: Any) -> bool:
         return False
     if tensor._view is not None and is_grad_enabled():
         return False  # its owner may require a gradient
-    ufunc(data, value, out=data)
+    with np.errstate(all="ignore"):  # infinities and NaN are values, not warnings
+        ufunc(data, value, out=data)
     tensor._version[0] += 1
     return True
 

@@ -17,7 +17,7 @@ import math
 import os
 import secrets
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -82,12 +82,22 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     writer = _Writer()
     text = json.dumps({"version": VERSION, "object": writer.describe(obj, ())}, allow_nan=False)
     header, arrays = lay_out(writer.arrays, text)
+    replace_file(target, [struct.pack("<Q", len(header)), header, *(array.data for array in arrays)])
+
+
+def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Write a file that is complete or not there, even if the machine stops meanwhile; an old one is replaced.
+
+    It is written beside ``target`` as ``.NAME.….tmp``, which a killed process leaves behind.
+
+    Raises:
+        OSError: it can't be written; the old one stays.
+    """
     beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         with beside.open("xb") as file:
-            file.write(struct.pack("<Q", len(header)) + header)
-            for array in arrays:
-                file.write(array.data)
+            for part in parts:
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())  # the contents must reach the disk before the name does
         os.replace(beside, target)  # noqa: PTH105 (the one call that is atomic on every system)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from transformer import Trainer, load_checkpoint
 from transformer.__main__ import main
 
 TEXT = "the cat sat on the mat. the dog sat on the log. " * 60
@@ -132,6 +138,146 @@ def test_tokenize_shows_chips_and_ids(run: Path, capsys: pytest.CaptureFixture[s
     assert chips == "t│h│e│␣│c│a│t"
     assert len(ids.split()) == 7
     assert count.startswith("7 tokens for 7 characters")
+
+
+# --- stopping and resuming -----------------------------------------------------------------------
+
+
+LONGER = ["--preset", "micro", "--steps", "8", "--evaluate-every", "3", "--threads", "1"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A small text of the user's own."""
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def signal_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, signal.Signals, int], None]]:
+    """Have a signal, or several, arrive in the middle of some step; handlers are as in a fresh Python."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ordinary = Trainer.step
+    steps = itertools.count(1)
+
+    def install(step: int, number: signal.Signals, times: int) -> None:
+        def interrupted(*arguments: Any) -> float:
+            if next(steps) == step:
+                for _ in range(times):
+                    signal.raise_signal(number)
+            return ordinary(*arguments)
+
+        monkeypatch.setattr(Trainer, "step", interrupted)
+
+    yield install
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(
+    text: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    signal_at: Callable[[int, signal.Signals, int], None],
+    number: signal.Signals,
+) -> None:
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    assert main(["train", "--text", str(text), "--out", str(straight), *LONGER]) == 0
+    signal_at(5, number, 1)
+    capsys.readouterr()
+    assert main(["train", "--text", str(text), "--out", str(stopped), *LONGER]) == 130
+    assert signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL)
+    err = capsys.readouterr().err
+    advice = f"transformer: stopped after step 5 of 8, and saved; go on with: transformer train --resume {stopped}"
+    assert err.splitlines()[-1] == advice
+    assert load_checkpoint(stopped / "last.safetensors").training["step"] == 5
+    assert main(advice.split()[-3:]) == 0
+    out = capsys.readouterr().out
+    assert f"run        {stopped}, from step 5 on" in out
+    assert f"wrote {stopped}: best.safetensors, last.safetensors, log.jsonl" in out
+    assert (stopped / "best.safetensors").read_bytes() == (straight / "best.safetensors").read_bytes()
+
+
+def test_a_second_ctrl_c_stops_at_once(
+    text: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    signal_at: Callable[[int, signal.Signals, int], None],
+) -> None:
+    signal_at(5, signal.SIGINT, 2)
+    assert main(["train", "--text", str(text), "--out", str(tmp_path / "run"), *LONGER]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "transformer: stopped; what was saved before stays"
+    assert load_checkpoint(tmp_path / "run" / "last.safetensors").training["step"] == 3
+
+
+def test_a_signal_that_was_ignored_is_ignored_still(
+    text: Path, tmp_path: Path, signal_at: Callable[[int, signal.Signals, int], None]
+) -> None:
+    """As of a command that a shell started in the background."""
+    signal_at(2, signal.SIGINT, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert main(["train", "--text", str(text), "--out", str(tmp_path / "run"), *LONGER]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--learning-rate", "0.1"], "--learning-rate can't be given with --resume"),
+        (["--threads", "1"], "--threads can't"),
+        (["--preset", "micro"], "--preset can't"),
+        (["--depth", "2"], "--depth can't"),
+        (["--tokenizer", "char"], "--tokenizer can't"),
+        (["--vocab-size", "300"], "--vocab-size can't"),
+        (["--no-bias"], "--bias can't"),
+        (["--out", "elsewhere"], "--out can't"),
+        (["--steps", "6"], "has done 6 of 6 steps"),
+        (["--steps", "0"], "steps must be at least 1"),
+        ([], "has done 6 of 6 steps: to train it further, give more (--steps)"),
+    ],
+)
+def test_a_resumed_run_keeps_what_it_began_with(
+    run: Path, capsys: pytest.CaptureFixture[str], options: list[str], says: str
+) -> None:
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert says in refused(capsys, "train", "--resume", run, *options)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_what_cannot_be_resumed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    best = run / "best.safetensors"
+    assert f"'{best}' holds a model's weights but not the state" in refused(capsys, "train", "--resume", best)
+    assert "no run to resume" in refused(capsys, "train", "--resume", tmp_path / "nowhere")
+    assert "no run to resume" in refused(capsys, "train", "--resume", tmp_path)
+
+
+def test_a_run_goes_on_with_a_text_that_was_moved(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    moved = tmp_path / "moved.txt"
+    moved.write_text(TEXT + "x", encoding="utf-8")
+    assert "is not" in refused(capsys, "train", "--resume", copy, "--steps", "8", "--text", moved)
+    moved.write_text(TEXT, encoding="utf-8")
+    assert main(["train", "--resume", str(copy), "--steps", "8", "--text", str(moved)]) == 0
+
+
+def test_evaluation_of_a_run_whose_text_has_changed_is_refused(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its held-out part would not be what the model has not seen."""
+    main(["train", "--text", str(text), "--out", str(tmp_path / "run"), *TINY])
+    capsys.readouterr()
+    text.write_text("And so on. " + TEXT, encoding="utf-8")
+    assert "is not (or no longer) what the run learned from" in refused(
+        capsys, "evaluate", "--out", tmp_path / "run"
+    )
+    text.unlink()
+    assert "no such file" in refused(capsys, "evaluate", "--out", tmp_path / "run")
 
 
 # --- refusals -------------------------------------------------------------------------------------

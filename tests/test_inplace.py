@@ -1,5 +1,7 @@
 """Writes into memory while operations are recorded: right through every view, or refused with a sentence."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -253,3 +255,10 @@ def test_a_second_write_after_the_value_was_saved_is_noticed_like_a_first(write)
     write(y)
     with pytest.raises(RuntimeError, match="modified in place"):
         z.sum().backward()
+
+
+def test_infinity_and_nan_are_values_and_not_warnings():
+    x, y = mg.tensor([math.inf, 3e38, 1.0]), mg.tensor([-math.inf, 3e38, 0.0])
+    assert x.clone().add_(y).isfinite().tolist() == [False, False, True]
+    assert x.clone().div_(y).isfinite().tolist() == [False, True, False]
+    assert x.clone().mul_(0.0).isnan().tolist() == [True, False, False]

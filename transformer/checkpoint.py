@@ -21,6 +21,10 @@ class CheckpointError(ValueError):
     """A checkpoint can't be used; the message names the file and the reason in one sentence."""
 
 
+class NotFinite(ValueError):
+    """A number became infinite or NaN; the message names where it is."""
+
+
 @dataclass
 class Checkpoint:
     """What a checkpoint file holds."""
@@ -41,7 +45,7 @@ def save_checkpoint(
     """Write a checkpoint in the safetensors format, replacing an older one only once the new one is whole.
 
     Raises:
-        ValueError: a weight is infinite or NaN: a good checkpoint is not replaced by a useless one.
+        NotFinite: a weight is infinite or NaN: a good checkpoint is not replaced by a useless one.
         OSError: the file can't be written.
     """
     check_finite(model.state_dict())
@@ -134,14 +138,15 @@ def check_weights(config: Config, weights: dict[str, Tensor]) -> None:
         raise ValueError(f"its config says tie_weights={config.tie_weights}, but its weights say {tied}")
 
 
-def check_finite(weights: dict[str, Tensor]) -> None:
-    """Raise if a weight is no finite floating-point number.
+def check_finite(tensors: dict[str, Tensor]) -> None:
+    """Raise if there is infinity or NaN in a weight, or something else than floating-point numbers.
 
     Raises:
-        ValueError: names it.
+        NotFinite: names the first.
+        ValueError: names what is no floating-point tensor.
     """
-    for name, tensor in weights.items():
+    for name, tensor in tensors.items():
         if not tensor.is_floating_point():
-            raise ValueError(f"the weight '{name}' is of dtype {tensor.dtype}, not of a floating one")
+            raise ValueError(f"'{name}' is of dtype {tensor.dtype}, not of a floating one")
         if not tensor.isfinite().all():
-            raise ValueError(f"the weight '{name}' holds infinity or NaN")
+            raise NotFinite(f"'{name}' holds infinity or NaN")

@@ -91,7 +91,7 @@ class Config:
         for field in dataclasses.fields(self):
             value, choices = getattr(self, field.name), field.metadata["choices"]
             if choices and value not in choices:
-                raise ValueError(f"{field.name} must be one of {', '.join(choices)}, not {value!r}")
+                raise ValueError(f"{field.name} must be one of {', '.join(choices)}, not {value!r:.80}")
 
     @property
     def d_k(self) -> int:

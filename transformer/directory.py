@@ -1,4 +1,4 @@
-"""A run's directory: what is in it, who may write there, and how its log stays whole.
+"""A run's directory: what is in it, who may write there, and its log.
 
 last.safetensors                   the latest state of the training, from which it can go on exactly
 best.safetensors                   the weights that predicted the held-out text best so far
@@ -10,12 +10,12 @@ log.jsonl                          a line of JSON now and then
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from minigrad.serialization import replace_file
 from transformer.checkpoint import CheckpointError
 from transformer.lock import exclusive
 
@@ -63,7 +63,8 @@ class RunDirectory:
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"'{self.path}' is a file: give a directory for the run")
-        if any(path.exists() for path in (self.last, self.best, self.snapshots, self.log)):
+        begun = self.log.exists() and self.log.stat().st_size > 0  # an empty one is of a start that failed
+        if begun or any(path.exists() for path in (self.last, self.best, self.snapshots)):
             raise ValueError(
                 f"'{self.path}' already holds a run: go on with it by --resume {self.path}, "
                 "give another directory, or remove it"
@@ -88,60 +89,44 @@ class RunDirectory:
         """Keep other processes from writing here, and clean up what a killed one left half written."""
         with exclusive(self.path / ".lock"):
             for folder in (self.path, self.snapshots):
-                for leftover in folder.glob(".*.safetensors.*.tmp"):
-                    leftover.unlink()
+                for name in (".*.safetensors.*.tmp", ".log.jsonl.*.tmp"):
+                    for leftover in folder.glob(name):
+                        leftover.unlink()
             yield
 
 
 class Log:
-    """``log.jsonl``, open for new lines.  It only ever holds whole lines, in the order of their steps.
+    """The lines of ``log.jsonl``, which is replaced as a whole: never is there a part of a line.
 
     Args:
-        path: the file, made if need be.
-        step: lines of later steps are removed: they will be written again.
-
-    Raises:
-        OSError: the file can't be written.
+        path: the file.
+        step: of the lines that are there, those of later steps are dropped: they will come again.
     """
 
     def __init__(self, path: Path, step: int) -> None:
-        self.file = path.open("ab", buffering=0)
-        self.file.truncate(whole_lines(path.read_bytes(), step))
+        self.path = path
+        self.content = whole_lines(path.read_bytes() if path.exists() else b"", step)
 
-    def write(self, line: dict[str, Any]) -> None:
-        """Append a line: all of it, or on an error nothing.
+    def add(self, line: dict[str, Any]) -> None:
+        """Append a line, which :meth:`save` will write."""
+        self.content += json.dumps(line, allow_nan=False).encode("utf-8") + b"\n"
+
+    def save(self) -> None:
+        """Replace the file.
 
         Raises:
-            OSError: the disk is full, for example.
+            OSError: it can't be written; the old one stays.
         """
-        end = self.file.seek(0, os.SEEK_END)
-        rest = memoryview(json.dumps(line, allow_nan=False).encode("utf-8") + b"\n")
-        try:
-            while rest:
-                rest = rest[self.file.write(rest) :]
-        except BaseException:
-            with suppress(OSError):
-                self.file.truncate(end)
-            raise
-
-    def sync(self) -> None:
-        """Have the lines reach the disk."""
-        os.fsync(self.file.fileno())
-
-    def __enter__(self) -> Log:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.file.close()
+        replace_file(self.path, [self.content])
 
 
-def whole_lines(content: bytes, step: int) -> int:
-    """Return how many bytes of a log, from its beginning, are whole lines of steps up to ``step``.
+def whole_lines(content: bytes, step: int) -> bytes:
+    """Return the beginning of a log: its whole lines of steps up to ``step``.
 
     >>> whole_lines(b'{"step": 1}\\n{"step": 2}\\n{"st', step=5)
-    24
+    b'{"step": 1}\\n{"step": 2}\\n'
     >>> whole_lines(b'{"step": 1}\\n{"step": 2}\\n', step=1)
-    12
+    b'{"step": 1}\\n'
     """
     length = 0
     for line in content.splitlines(keepends=True):
@@ -151,4 +136,4 @@ def whole_lines(content: bytes, step: int) -> int:
         except (ValueError, TypeError, KeyError):
             break
         length += len(line)
-    return length
+    return content[:length]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor, optim
-from transformer.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from transformer.checkpoint import CheckpointError, NotFinite, load_checkpoint, save_checkpoint
 from transformer.config import Config
 from transformer.corpus import Corpus
 from transformer.directory import Log, RunDirectory
@@ -25,6 +26,7 @@ from transformer.evaluation import Score
 from transformer.generation import generate
 from transformer.model import Transformer
 from transformer.recipe import Recipe, make_optimizer
+from transformer.state import gather_state, training_state
 from transformer.text import REPORTED_TOKENS, Text, make_tokenizer, text_of_run
 from transformer.training import NonFiniteLoss, Progress, training_steps
 
@@ -50,6 +52,10 @@ class Listener:
     def should_stop(self) -> bool:
         """Be asked, after each step, whether to save and stop."""
         return False
+
+
+class NotSaved(ValueError):
+    """Something could not be written; the message says what, why, and how to go on."""
 
 
 class Stopped(Exception):
@@ -85,6 +91,7 @@ def train(
         DataError: the text is too short.
         ValueError: the directory holds a run already.
         OSError: the directory can't be written.
+        NotSaved: something could not be written later on; what was saved before stays.
         NonFiniteLoss: the loss became infinite or NaN; the last good checkpoint stays.
         Stopped: the listener wanted to stop.
     """
@@ -136,6 +143,7 @@ class Run:
     rng: Tensor  # the state of the generator from which batches and dropout are drawn
     progress: Progress = dataclasses.field(default_factory=Progress)
     best_loss: float = math.inf  # in nats per character of held-out text, of best.safetensors
+    saved_step: int = 0  # of last.safetensors
     next_save: float = 0.0  # on the clock
 
     @classmethod
@@ -179,13 +187,16 @@ class Run:
                 state["rng"],
                 progress,
                 best_loss,
+                saved_step=progress.step,
             )
 
     def train(self, listener: Listener | None = None) -> None:
         """Take all the steps that remain."""
         listener = listener or Listener()
-        with mg.fork_rng(), Log(self.directory.log, self.progress.step) as log:
+        log = Log(self.directory.log, self.progress.step)
+        with mg.fork_rng(), warnings.catch_warnings():
             mg.set_rng_state(self.rng)
+            warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of what a look at every step finds anyway
             if self.progress.step == 0:
                 self.save(log)
                 self.keep_snapshot(None)
@@ -196,8 +207,19 @@ class Run:
                     with mg.fork_rng():  # whoever watches may draw numbers too, without changing what is trained
                         listener.stepped(progress)
                         self.after_step(listener, log)
+            except NotFinite as error:
+                done = self.progress
+                raise NonFiniteLoss(
+                    f"after step {done.step} (loss {done.loss:.3g}, learning rate {done.learning_rate:.3g}, "
+                    f"gradient norm {done.gradient_norm:.3g}) {error}: try a lower learning rate; {self.last_good}"
+                ) from None
             except NonFiniteLoss as error:
-                raise NonFiniteLoss(f"{error}; the last good checkpoint is '{self.directory.last}'") from None
+                raise NonFiniteLoss(f"{error}; {self.last_good}") from None
+
+    @property
+    def last_good(self) -> str:
+        """Where the training was well."""
+        return f"the last good checkpoint is '{self.directory.last}', of step {self.saved_step}"
 
     def result(self) -> tuple[Transformer, Score]:
         """Return the best model and its score on the held-out part, of a long one on its first 200,000 tokens."""
@@ -219,7 +241,7 @@ class Run:
                 sample = self.sample()
         self.keep_snapshot(sample)
         if score is not None or step % max(1, recipe.steps // LOG_LINES) == 0:
-            log.write(log_line(self.progress, score))
+            log.add(log_line(self.progress, score))
         stop = listener.should_stop() and step != recipe.steps
         if score is not None or stop or time.monotonic() >= self.next_save:
             self.save(log)
@@ -236,11 +258,7 @@ class Run:
         score = self.text.score(self.model, EVALUATED_TOKENS, self.recipe.threads)
         loss = score.nats_per_character
         if not math.isfinite(loss):
-            raise NonFiniteLoss(
-                f"the loss on held-out text became infinite or NaN after step {self.progress.step} (learning rate "
-                f"{self.progress.learning_rate:.3g}, gradient norm {self.progress.gradient_norm:.3g}): "
-                "try a lower learning rate"
-            )
+            raise NotFinite("the loss on held-out text is infinite or NaN")
         if loss < self.best_loss:
             self.best_loss = loss
             self.write(self.directory.best, {"held_out_nats_per_character": loss})
@@ -256,28 +274,37 @@ class Run:
         """Keep the model as it is now, if it is time, with what it writes if that is known."""
         if self.progress.step not in self.recipe.snapshot_steps():
             return
-        self.directory.snapshots.mkdir(exist_ok=True)
+        with self.writing():
+            self.directory.snapshots.mkdir(exist_ok=True)
         self.write(self.directory.snapshot(self.progress.step), {"sample": sample})
 
     def save(self, log: Log) -> None:
-        """Replace the latest state by the present one."""
+        """Replace the log and the latest state by the present ones."""
         began = time.monotonic()
-        log.sync()
-        state = {
-            "recipe": dataclasses.asdict(self.recipe),
-            "progress": dataclasses.asdict(self.progress),
-            "optimizer": self.optimizer.state_dict(),
-            "rng": self.rng,
-            "best_loss": self.best_loss,
-        }
+        with self.writing():
+            log.save()
+        state = gather_state(self.recipe, self.progress, self.optimizer, self.rng, self.best_loss)
         self.write(self.directory.last, state)
-        now = time.monotonic()
+        self.saved_step, now = self.progress.step, time.monotonic()
         self.next_save = now + max(SAVE_SECONDS, (now - began) / SAVE_SHARE)
 
     def write(self, path: Path, state: dict[str, Any]) -> None:
         """Write a checkpoint: the model, the text that it learns from, the step, and what else is known."""
         known = {"source": self.source, "text_sha256": self.text.sha256, "step": self.progress.step}
-        save_checkpoint(path, self.model, self.text.tokenizer, known | state)
+        with self.writing():
+            save_checkpoint(path, self.model, self.text.tokenizer, known | state)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turn an error of the system, such as a full disk, into a sentence that says how to go on."""
+        try:
+            yield
+        except OSError as error:
+            raise NotSaved(
+                f"cannot write '{error.filename or self.directory.path}': {error.strerror or error}; what was "
+                "saved before stays, and when this is mended, go on with: "
+                f"transformer train --resume {self.directory.path}"
+            ) from None
 
 
 def log_line(progress: Progress, score: Score | None) -> dict[str, Any]:
@@ -297,41 +324,6 @@ def log_line(progress: Progress, score: Score | None) -> dict[str, Any]:
     }
 
 
-def training_state(checkpoint: Checkpoint, path: Path) -> tuple[Recipe, Progress, optim.Optimizer]:
-    """Return the recipe, progress and optimizer of a checkpoint's training.
-
-    Raises:
-        CheckpointError: it holds weights only, or a state that doesn't fit them.
-    """
-    state = checkpoint.training
-    if "optimizer" not in state:
-        raise CheckpointError(
-            f"'{path}' holds a model's weights but not the state of its training, so it can't be resumed"
-        )
-    try:
-        recipe, progress = Recipe(**state["recipe"]), Progress(**state["progress"])
-        if not 0 <= progress.step <= recipe.steps:
-            raise ValueError(f"it has done {progress.step} of {recipe.steps} steps")
-        optimizer = make_optimizer(checkpoint.model, recipe)
-        optimizer.load_state_dict(state["optimizer"])
-        mg.Generator().set_state(state["rng"])
-        if not isinstance(state["best_loss"], float):
-            raise ValueError("its best loss is no number")
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
-        raise CheckpointError(f"the state of the training in '{path}' is damaged: {reason}") from None
-    return recipe, progress, optimizer
-
-
-def usable(path: Path) -> bool:
-    """Return whether there is a whole checkpoint."""
-    try:
-        load_checkpoint(path)
-    except CheckpointError:
-        return False
-    return True
-
-
 def find_run(path: Path) -> Path:
     """Return the run's directory, which may be named by its last checkpoint too.
 
@@ -344,3 +336,12 @@ def find_run(path: Path) -> Path:
     if path.name != "last.safetensors":
         raise CheckpointError(f"'{path}' is a file: give the run's directory")
     return path.parent
+
+
+def usable(path: Path) -> bool:
+    """Return whether there is a whole checkpoint."""
+    try:
+        load_checkpoint(path)
+    except CheckpointError:
+        return False
+    return True
