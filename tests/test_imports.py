@@ -18,7 +18,7 @@ import minigrad
 import transformer
 
 ALLOWED = {"minigrad": {"numpy", "minigrad"}, "transformer": {"minigrad", "transformer", "tqdm"}}
-ALLOWED_IN_FUNCTIONS = {"minigrad": {"safetensors"}, "transformer": set()}
+ALLOWED_IN_FUNCTIONS = {"minigrad": {"safetensors"}, "transformer": {"matplotlib"}}
 PACKAGES = {"minigrad": minigrad, "transformer": transformer}
 
 SOURCES = [

@@ -4,6 +4,7 @@ last.safetensors                   the latest state of the training, from which 
 best.safetensors                   the weights that predicted the held-out text best so far
 snapshots/00000000.safetensors …   the model along the way, after that many steps
 log.jsonl                          a line of JSON now and then
+loss.svg, loss.png                 the losses drawn (see curve.py)
 .lock                              locked while a process trains here
 """
 
@@ -29,6 +30,7 @@ class RunDirectory:
         self.best = self.path / "best.safetensors"
         self.snapshots = self.path / "snapshots"
         self.log = self.path / "log.jsonl"
+        self.pictures = [self.path / "loss.svg", self.path / "loss.png"]
 
     def snapshot(self, step: int) -> Path:
         """Return where the snapshot of a step is."""
@@ -36,7 +38,7 @@ class RunDirectory:
 
     def describe(self) -> str:
         """Return what is there, in a line."""
-        found = [path.name for path in (self.best, self.last, self.log) if path.exists()]
+        found = [path.name for path in (self.best, self.last, self.log, *self.pictures) if path.exists()]
         if n := len(list(self.snapshots.glob("*.safetensors"))):
             found.append(f"{n} snapshots")
         return ", ".join(found)

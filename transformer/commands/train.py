@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from tqdm import tqdm
@@ -25,12 +25,13 @@ from transformer.commands.report import (
 from transformer.commands.runs import new_run
 from transformer.commands.signals import StopSignals
 from transformer.config import Config
+from transformer.curve import curve_of, read_log, text_plot, write
 from transformer.directory import RunDirectory
 from transformer.evaluation import Score
 from transformer.footprint import check_memory
 from transformer.presets import PRESETS, of_depth
 from transformer.recipe import Recipe
-from transformer.run import Listener, Run
+from transformer.run import Listener, Run, Stopped
 from transformer.text import DEFAULT_VOCAB_SIZE
 from transformer.training import Progress
 
@@ -79,8 +80,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Train a model on a text and report its held-out loss beside the n-gram baselines."""
     with start(arguments) if arguments.resume is None else resume(arguments) as run:
         baselines = report(run, asked=arguments.vocab_size or DEFAULT_VOCAB_SIZE)
-        with StopSignals() as signals, Display(run, baselines, signals) as display:
-            run.train(display)
+        try:
+            with StopSignals() as signals, Display(run, baselines, signals) as display:
+                run.train(display)
+        except Stopped:
+            with suppress(OSError):  # why it stopped is more important than a picture
+                draw(run, baselines)
+            raise
         _, score = run.result()
         done = run.progress
         print(
@@ -88,8 +94,23 @@ def run(arguments: argparse.Namespace) -> None:
             f"on {describe_measured(run.text)}:\n"
         )
         print_scores(score, baselines)
+        print(f"\n{draw(run, baselines)}")
         print(f"\nwrote {run.directory.path}: {run.directory.describe()}")
         print(f'next: transformer generate --out {run.directory.path} --prompt "The "')
+
+
+def draw(run: Run, baselines: Sequence[Baseline]) -> str:
+    """Draw the run's losses in its directory, and return a plot of them for the terminal.
+
+    Raises:
+        OSError: the directory can't be written.
+    """
+    characters_per_token = len(run.text.train) / len(run.text.train_ids)
+    curve = curve_of(read_log(run.directory.log), characters_per_token, baselines)
+    if curve is None:
+        return ""
+    write(curve, run.directory.path, f"Losses of the run '{run.directory.path}'")
+    return text_plot(curve)
 
 
 def start(arguments: argparse.Namespace) -> AbstractContextManager[Run]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import minigrad as mg
 from minigrad import Tensor
 from transformer.baselines import Baseline, ngram_baselines
 from transformer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
+from transformer.curve import read_log
 from transformer.data import split_text
 from transformer.model import Transformer
 from transformer.text import BASELINES_LEARN_FROM, text_of_run
@@ -92,19 +92,8 @@ class Material:
     @cached_property
     def log(self) -> list[dict[str, Any]]:
         """The lines of ``log.jsonl`` that can be read."""
-        lines = []
-        try:
-            content = (self.directory / "log.jsonl").read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return []
-        for line in content.splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # the last line of a run that was killed
-            if isinstance(entry, dict) and isinstance(entry.get("step"), int):
-                lines.append({key: value for key, value in entry.items() if is_plain(value)})
-        return lines
+        lines = read_log(self.directory / "log.jsonl")
+        return [{key: value for key, value in line.items() if is_plain(value)} for line in lines]
 
     @cached_property
     def texts(self) -> tuple[str, str]:
