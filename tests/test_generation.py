@@ -247,6 +247,10 @@ def test_each_token_is_read_once_between_hops():
     model.embedding.register_forward_hook(lambda _, args, out: sizes.append(args[0].shape[1]))
     list(generate_ids(model, [1, 2, 3], 14))
     assert sizes == [3, 1, 1, 1, 1, 1, 5, 1, 1, 1, 5, 1, 1, 1]
+    sizes.clear()
+    list(generate(model, LETTERS, ["abcd", "ab", "ab"], 7))
+    # Prompts of one length share a pass, and so do single tokens; the text that slides has a pass of its own.
+    assert sizes == [2, 4, 1, 1, 1, 1, 1, 5, 1]
 
 
 def test_a_hook_or_a_replaced_part_is_not_passed_by(double, rng):
@@ -680,7 +684,7 @@ def test_commands_within_a_talk(say):
     assert (code, out) == (0, once), "what was refused leaves no trace"
     assert "/reset" in err
     assert "'é'" in err
-    assert say(*options, stdin="//a\n")[1] == say("--prompt", "/a", "--tokens", "3")[1][2:]
+    assert say(*options, "--tokens", "20", stdin="//a\n")[1] == say("--prompt", "/a", "--tokens", "20")[1][2:]
     assert say(*options, stdin="")[:2] == (0, "")
 
 
