@@ -160,6 +160,19 @@ def test_sampling_options_that_mean_nothing_are_refused(options, message):
         list(generate(make_model(), CharTokenizer("abcdefghijk"), "a", **options))
 
 
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_a_model_whose_logits_are_no_numbers_is_refused(temperature):
+    model = make_model()
+    with mg.no_grad():
+        model.blocks[1].norm_ffn.bias[0] = math.nan
+    with pytest.raises(ValueError, match="no finite logits"):
+        written("ab", model, temperature=temperature)
+    for logits in ([0.0, math.nan], [math.inf, 1.0], [-math.inf, -math.inf]):
+        with pytest.raises(ValueError, match="no finite logits"):
+            Sampling(temperature).draw(mg.tensor(logits))
+    assert Sampling(temperature).draw(mg.tensor([-math.inf, 1.0])) == 1
+
+
 # --- reading with a cache -----------------------------------------------------------------------------------
 
 VARIANTS = [

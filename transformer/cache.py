@@ -14,24 +14,10 @@ from minigrad import Tensor
 from minigrad.kernels.decoder_step import DecoderStep
 
 
-class LayerCache:
-    """The keys and values of one block, (2, B, H, capacity, d_k)."""
-
-    def __init__(self, kept: Tensor) -> None:
-        self.kept = kept
-
-    def reserve(self, n_tokens: int) -> None:
-        """Make room for so many tokens: if there is too little, twice as much as there was."""
-        *shape, capacity, d_k = self.kept.shape
-        if n_tokens > capacity:
-            more = mg.zeros(*shape, max(n_tokens, 2 * capacity) - capacity, d_k, dtype=self.kept.dtype)
-            self.kept = mg.cat([self.kept, more], 3)
-
-
 class Memory(NamedTuple):
     """What one block remembers, and where the tokens of this pass stand in it."""
 
-    layer: LayerCache
+    kept: Tensor  # (2, B, H, capacity, d_k) keys and values
     start: int  # the place of the first token, where all texts are equally long
     end: int  # the place after the last token of the longest text
     places: Tensor | None  # (B, T) the place of each token, where texts differ in length
@@ -44,13 +30,13 @@ class Memory(NamedTuple):
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the new keys and values (B, H, T, d_k); return all up to the end, (B, H, S, d_k)."""
-        kept, new = self.layer.kept, mg.stack([k, v])  # (2, B, H, T, d_k)
+        new = mg.stack([k, v])  # (2, B, H, T, d_k)
         if self.places is None:
-            kept[:, :, :, self.start : self.end] = new
+            self.kept[:, :, :, self.start : self.end] = new
         else:
             texts = mg.arange(len(k)).unsqueeze(1)  # (B, 1)
-            kept[:, texts, :, self.places] = new.permute(1, 3, 0, 2, 4)  # (B, T, 2, H, d_k)
-        keys, values = kept[:, :, :, : self.end]
+            self.kept[:, texts, :, self.places] = new.permute(1, 3, 0, 2, 4)  # (B, T, 2, H, d_k)
+        keys, values = self.kept[:, :, :, : self.end]
         return keys, values
 
 
@@ -69,30 +55,38 @@ class KeyValueCache:
     ((1, 3, 65), (1, 1, 65), [4])
     """
 
-    def __init__(
-        self, layers: Sequence[LayerCache], lengths: Sequence[int], step: DecoderStep | None = None
-    ) -> None:
-        self.layers = list(layers)
+    def __init__(self, kept: Sequence[Tensor], lengths: Sequence[int], step: DecoderStep | None = None) -> None:
+        self.kept = list(kept)  # of each block (2, B, H, capacity, d_k)
         self.lengths = list(lengths)  # tokens that each text holds
         self.step = step  # what takes a single token of a single text through the model, if there is such a thing
 
     def take(self, rows: Sequence[int]) -> KeyValueCache:
         """Return a cache of these texts alone, a copy."""
         index = list(rows)
-        layers = [LayerCache(layer.kept[:, index]) for layer in self.layers]
-        return KeyValueCache(layers, [self.lengths[row] for row in rows], self.step)
+        return KeyValueCache(
+            [kept[:, index] for kept in self.kept], [self.lengths[row] for row in rows], self.step
+        )
 
     def put(self, rows: Sequence[int], part: KeyValueCache) -> None:
         """Replace these texts by those of another cache."""
         index, end = list(rows), max(part.lengths)
-        for layer, other in zip(self.layers, part.layers, strict=True):
-            layer.reserve(end)
-            layer.kept[:, index, :, :end] = other.kept[:, :, :, :end]
+        self.reserve(end)
+        for kept, other in zip(self.kept, part.kept, strict=True):
+            kept[:, index, :, :end] = other[:, :, :, :end]
         for row, length in zip(rows, part.lengths, strict=True):
             self.lengths[row] = length
 
-    def prepare(self, n_tokens: int) -> list[Memory]:
-        """Return what each block remembers, ready for the next ``n_tokens`` of every text."""
+    def prepare(self, n_texts: int, n_tokens: int) -> tuple[list[int], list[Memory]]:
+        """Return where the next ``n_tokens`` of each text start, and what each block remembers of those before.
+
+        Raises:
+            ValueError: the cache is for another number of texts.
+            RuntimeError: operations are being recorded.
+        """
+        if n_texts != len(self.lengths):
+            raise ValueError(f"the cache holds {len(self.lengths)} texts, but the ids are of {n_texts}")
+        if mg.is_grad_enabled():
+            raise RuntimeError("a cache keeps numbers, not their derivatives: call the model inside mg.no_grad()")
         start, end = min(self.lengths), max(self.lengths) + n_tokens
         self.reserve(end)
         places = mask = None
@@ -101,13 +95,26 @@ class KeyValueCache:
             mask = (mg.arange(end) <= places.unsqueeze(2)).unsqueeze(1)  # (B, 1, T, S)
         elif n_tokens > 1 and start > 0:
             mask = mg.arange(end) <= mg.arange(start, end).unsqueeze(1)  # (T, S)
-        return [Memory(layer, start, end, places, mask) for layer in self.layers]
+        return self.lengths, [Memory(kept, start, end, places, mask) for kept in self.kept]
 
     def reserve(self, n_tokens: int) -> None:
-        """Make room for so many tokens of each text."""
-        for layer in self.layers:
-            layer.reserve(n_tokens)
+        """Make room for so many tokens of each text: if there is too little, twice as much as there was."""
+        *shape, capacity, d_k = self.kept[0].shape
+        if n_tokens > capacity:
+            more = mg.zeros(*shape, max(n_tokens, 2 * capacity) - capacity, d_k, dtype=self.kept[0].dtype)
+            self.kept = [mg.cat([kept, more], 3) for kept in self.kept]
 
     def advance(self, n_tokens: int) -> None:
         """Count the tokens of a pass as read, now that every block has."""
         self.lengths = [length + n_tokens for length in self.lengths]
+
+    def read_one(self, token: int, position: Tensor) -> Tensor:
+        """Return the logits (1, 1, V) after a single token, whose position's fingerprint is (1, d), in one call.
+
+        Raises:
+            IndexError: there is no such token.
+        """
+        assert self.step is not None
+        logits = self.step(token, position, self.kept, self.lengths[0])
+        self.advance(1)
+        return logits

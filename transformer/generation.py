@@ -13,6 +13,8 @@ from transformer.model import Transformer
 from transformer.reader import Reader
 from transformer.tokenizer import Tokenizer
 
+NOT_FINITE = "the model gives no finite logits: its weights are damaged, or its training has diverged"
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -61,10 +63,20 @@ class Sampling:
         return mg.zeros_like(probabilities).scatter_add(0, indices, ordered / ordered.sum())
 
     def draw(self, logits: Tensor, generator: mg.Generator | None = None) -> int:
-        """Return a token drawn from logits (V,)."""
+        """Return a token drawn from logits (V,).
+
+        Raises:
+            ValueError: a logit is NaN or infinite.
+        """
         if self.temperature == 0:
-            return int(logits.argmax().item())
-        return int(mg.multinomial(self.distribution(logits), 1, generator=generator).item())
+            token = int(logits.argmax().item())  # a NaN counts as the largest
+            if not math.isfinite(logits[token].item()):
+                raise ValueError(NOT_FINITE)
+            return token
+        try:
+            return int(mg.multinomial(self.distribution(logits), 1, generator=generator).item())
+        except RuntimeError:  # the probabilities are no numbers
+            raise ValueError(NOT_FINITE) from None
 
 
 def next_token_distribution(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import minigrad as mg
 from minigrad import Tensor, nn
@@ -10,7 +11,7 @@ from minigrad.kernels.decoder_step import DecoderStep
 from minigrad.nn import functional as F
 from transformer.attention import MultiHeadAttention
 from transformer.block import Block, FeedForward
-from transformer.cache import KeyValueCache, LayerCache
+from transformer.cache import KeyValueCache, Memory
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 from transformer.embedding import Embedding
@@ -52,36 +53,22 @@ class Transformer(nn.Module):
         """
         if ids.ndim != 2:
             raise ValueError(f"token ids must have the shape (B, T), not {tuple(ids.shape)}: a batch of sequences")
+        starts: Sequence[int] = (0,)
+        memories: Sequence[Memory | None] = [None] * len(self.blocks)
         if cache is not None:
-            self.check_cache(cache, len(ids))
+            starts, memories = cache.prepare(*ids.shape)
             if cache.step is not None and ids.shape == (1, 1) and not capture.on:
-                return self.step_with(cache.step, ids.item(), cache)
-        if cache is None:
-            x = self.embedding(ids, capture)  # (B, T, d)
-            for i, block in enumerate(self.blocks):
-                x = block(x, capture.within(f"blocks.{i}"))  # (B, T, d)
-        else:
-            x = self.continue_with(ids, capture, cache)  # (B, T, d)
+                return cache.read_one(ids.item(), self.embedding.positions(starts[0], starts[0] + 1))
+        x = self.embedding(ids, capture, starts)  # (B, T, d)
+        for i, (block, memory) in enumerate(zip(self.blocks, memories, strict=True)):
+            x = block(x, capture.within(f"blocks.{i}"), memory)  # (B, T, d)
         if self.norm is not None:
             x = self.norm(x)  # (B, T, d)
         logits: Tensor = self.output(x)  # (B, T, V)
         capture("logits", logits)
+        if cache is not None:
+            cache.advance(ids.shape[1])
         return logits
-
-    def check_cache(self, cache: KeyValueCache, n_texts: int) -> None:
-        """Raise if the cache can't be used."""
-        if n_texts != len(cache.lengths):
-            raise ValueError(f"the cache holds {len(cache.lengths)} texts, but the ids are of {n_texts}")
-        if mg.is_grad_enabled():
-            raise RuntimeError("a cache keeps numbers, not their derivatives: call the model inside mg.no_grad()")
-
-    def continue_with(self, ids: Tensor, capture: Capture, cache: KeyValueCache) -> Tensor:
-        """Run the blocks on tokens (B, T) that continue the texts in ``cache`` (B, T, d)."""
-        x: Tensor = self.embedding(ids, capture, cache.lengths)
-        for i, (block, memory) in enumerate(zip(self.blocks, cache.prepare(ids.shape[1]), strict=True)):
-            x = block(x, capture.within(f"blocks.{i}"), memory)
-        cache.advance(ids.shape[1])
-        return x
 
     def new_cache(self, batch_size: int = 1, capacity: int | None = None) -> KeyValueCache:
         """Return an empty cache for so many texts, with room for ``capacity`` tokens (default: the context).
@@ -94,8 +81,8 @@ class Transformer(nn.Module):
         if not self.config.causal:
             raise ValueError("only a causal model can use a cache: in others every token sees the later ones too")
         shape = (2, batch_size, self.config.n_heads, capacity or self.config.context, self.config.d_k)
-        layers = [LayerCache(mg.zeros(shape, dtype=self.output.weight.dtype)) for _ in self.blocks]
-        return KeyValueCache(layers, [0] * batch_size, self.step())
+        kept = [mg.zeros(shape, dtype=self.output.weight.dtype) for _ in self.blocks]
+        return KeyValueCache(kept, [0] * batch_size, self.step())
 
     def step(self) -> DecoderStep | None:
         """Return what takes single tokens through this model, many times as fast as its modules do.
@@ -111,15 +98,6 @@ class Transformer(nn.Module):
             return None
         scale, blocks = math.sqrt(self.config.d_model), [block.step() for block in self.blocks]
         return DecoderStep(self.embedding.token, scale, blocks, self.norm, self.output)
-
-    def step_with(self, step: DecoderStep, token: int, cache: KeyValueCache) -> Tensor:
-        """Return the logits (1, 1, V) after a single token that continues the single text in ``cache``."""
-        (place,) = cache.lengths
-        position = self.embedding.positions(place, place + 1)
-        cache.reserve(place + 1)
-        logits = step(token, position, [layer.kept for layer in cache.layers], place)
-        cache.advance(1)
-        return logits
 
     def loss(self, ids: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Return the mean cross-entropy, in nats per token, of ``targets`` (B, T) given ``ids`` (B, T)."""

@@ -165,8 +165,9 @@ class DecoderStep:
             raise IndexError(f"index {token} is out of range for an embedding of {len(self.embedding)} rows")
         x = self.embedding[token] * self.scale
         x += position._data[0]
-        for block, kept in zip(self.blocks, memory, strict=True):
-            x = block(x, kept._data[:, 0], place + 1)
-        if self.norm is not None:
-            x = self.norm(x)
-        return Tensor(self.output(x)[None, None])
+        with np.errstate(all="ignore"):  # infinities are a model's own, and no warning helps
+            for block, kept in zip(self.blocks, memory, strict=True):
+                x = block(x, kept._data[:, 0], place + 1)
+            if self.norm is not None:
+                x = self.norm(x)
+            return Tensor(self.output(x)[None, None])
