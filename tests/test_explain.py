@@ -192,12 +192,16 @@ def test_scores_chapter_measures_what_it_says(data):
         assert sum(scores["saturation"][name]["counts"]) == scores["saturation"]["rows"] == len(values)
 
 
-def test_heads_add_up_and_keep_apart(data):
-    heads = data["chapters"]["heads"]
+def test_heads_add_up_and_keep_apart(run, data):
+    heads, model = data["chapters"]["heads"], load_checkpoint(run).model
     added = numbers(heads["added"])
     for layer in range(2):
-        out = numbers(data["tensors"][f"blocks.{layer}.attention.out"])
-        assert np.abs(added[layer].sum(0) - out).max() <= max(heads["added_difference"], 1e-9) < 1e-4
+        z = numbers(data["tensors"][f"blocks.{layer}.attention.z"])
+        weight = model.blocks[layer].attention.W_O.weight.detach().numpy().reshape(32, 2, 16)
+        expected = np.einsum("htk,dhk->htd", z, weight)
+        assert np.allclose(added[layer], expected, rtol=1e-3, atol=1e-6)
+        assert np.abs(expected.sum(0) - numbers(data["tensors"][f"blocks.{layer}.attention.out"])).max() < 1e-5
+    assert heads["added_difference"] < 1e-5
     assert heads["independence"]["others"] == 0
     assert heads["independence"]["changed"] > 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import minigrad as mg
 from minigrad import Tensor
 from transformer.capture import Capture
-from transformer.explain.material import Material, Subject, run
+from transformer.explain.material import Material, Subject
 from transformer.explain.packing import packed
 from transformer.model import Transformer
 
@@ -83,18 +83,22 @@ def saturation(subject: Subject) -> dict[str, Any]:
 
 
 def one_by_one(subject: Subject) -> dict[str, Any]:
-    """Return the largest difference between one pass over all tokens and a pass for each beginning of the text."""
-    largest = 0.0
-    n = len(subject.ids)
+    """Return the largest difference in a weight between one pass over all tokens and one token after the other.
+
+    The second way each token is read once, with the keys and values of those before it kept in a cache.
+    """
     if not subject.config.causal:
         return {"passes": 0, "difference": None}
-    for t in range(1, n + 1):
-        _, cache = run(subject.model, subject.ids[:t])
+    largest, kept = 0.0, subject.model.new_cache()
+    for t, id in enumerate(subject.ids):
+        seen: dict[str, Tensor] = {}
+        with mg.no_grad():
+            subject.model(mg.tensor([[id]]), Capture(seen), kept)
         for layer in range(subject.config.n_layers):
             name = f"blocks.{layer}.attention.pattern"
-            difference = cache[name][:, -1] - subject.cache[name][:, t - 1, :t]
+            difference = seen[name][0, :, 0] - subject.cache[name][:, t, : t + 1]  # (H, t + 1)
             largest = max(largest, float(difference.abs().max().item()))
-    return {"passes": n, "difference": largest}
+    return {"passes": len(subject.ids), "difference": largest}
 
 
 def heads(subject: Subject) -> dict[str, Any]:
@@ -113,7 +117,7 @@ def heads(subject: Subject) -> dict[str, Any]:
     added, difference = contributions(subject)
     return {
         "snapshots": snapshots,
-        "added": packed(added),  # (L, H, T, d)
+        "added": packed(added, "float16"),  # (L, H, T, d)
         "added_difference": difference,
         "independence": independence(subject),
         "repeated": {"sequences": SEQUENCES, "tokens": repeated_length(subject.material.model)},

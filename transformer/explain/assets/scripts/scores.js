@@ -187,7 +187,7 @@ figure("scores-fill", ["layer", "head"], (root) => {
   const scale = amountScale(1, "weight");
   legend(root, scale);
   if (one_by_one.passes) {
-    note(root, `Computed both ways, in one pass and in ${one_by_one.passes} passes over ever more of the text, all weights of all heads differ by at most `,
+    note(root, `Computed both ways, all ${one_by_one.passes} tokens in one pass, and one after the other with the keys and values of those before kept in a cache, the weights of all heads differ by at most `,
       strong(one_by_one.difference === 0 ? "0" : number(one_by_one.difference, 2)), ", the rounding of 32-bit numbers.");
   } else {
     note(root, "Your model is not causal: every token sees all others, so rows do change as tokens come.");
