@@ -22,7 +22,7 @@ playwright = pytest.importorskip(
 )
 
 SENTENCE = "The state of it"
-HOSTILE = "</script><img src=x onerror='window.hacked=1'><b>&\n日"
+HOSTILE = "</script ></script><img src=x onerror='window.hacked=1'><b>&\n日"
 WIDTHS = {"phone": (390, 844), "laptop": (1280, 800), "projector": (1920, 1080)}
 
 
