@@ -103,8 +103,8 @@ def cases(quick: bool) -> list[tuple[str, list[Any], int, int]]:
         for size in ("nano",) if quick else ("nano", "paper"):
             found.append((f"{name} {size}", ["kernel", name, size], 1, 5 if quick else 15))
     rounds = 15 if quick else 31
-    found.append(("generate nano", ["generation", "nano"], 1, rounds))
-    found.append(("generate nano, torch without cache", ["generation_without_cache", "nano"], 1, rounds))
+    found.append(("generation nano", ["generation", "nano"], 1, rounds))
+    found.append(("generation nano, torch without cache", ["generation_without_cache", "nano"], 1, rounds))
     return found
 
 
