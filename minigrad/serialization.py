@@ -34,8 +34,8 @@ CHECKSUM = "minigrad.sha256"
 
 VERSION = 1
 
-MAX_HEADER = 100_000_000
-"""The longest header that the safetensors format allows, in bytes."""
+MAX_HEADER = 25_000_000
+"""The longest header, in bytes: read, it takes up to 75 times as much memory.  (The format allows 100 MB.)"""
 
 MAX_DEPTH = 100
 """How deeply containers may be nested: far below what Python's stack allows when the file is loaded."""
@@ -70,7 +70,7 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
 
     Raises:
         TypeError: ``obj`` holds anything else; its type and place are named.
-        ValueError: ``obj`` contains itself, or is nested too deeply.
+        ValueError: ``obj`` contains itself, is nested too deeply, or has too much beside its tensors.
         FileNotFoundError: there is no such directory.
         OSError: the file can't be written.
     """
@@ -82,6 +82,11 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     writer = _Writer()
     text = json.dumps({"version": VERSION, "object": writer.describe(obj, ())}, allow_nan=False)
     header, arrays = lay_out(writer.arrays, text)
+    if len(header) > MAX_HEADER:
+        raise ValueError(
+            f"can't save to '{target}': what describes the object takes {len(header):,} bytes, "
+            f"more than {MAX_HEADER:,}: keep numbers in tensors"
+        )
     replace_file(target, [struct.pack("<Q", len(header)), header, *(array.data for array in arrays)])
 
 
