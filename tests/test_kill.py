@@ -23,11 +23,19 @@ import transformer
 from transformer import load_checkpoint
 from transformer import run as running
 from transformer.directory import RunDirectory
+from transformer.run import Listener
 
 KILLS = {"default": 3, "ci": 25, "thorough": 100}[os.environ.get("HYPOTHESIS_PROFILE", "default")]
 APART = {"default": 7, "ci": 3, "thorough": 1}[os.environ.get("HYPOTHESIS_PROFILE", "default")]
 
 RECIPE = dataclasses.replace(MICRO, steps=60, evaluate_every=2, snapshots=30)
+
+
+class Tell(Listener):
+    """Prints a line for each step, so that the other process knows where this one is."""
+
+    def stepped(self, progress):
+        print(progress.step, flush=True)
 
 
 def train_or_resume(run):
@@ -39,9 +47,9 @@ def train_or_resume(run):
     text, config = prepare()
     print("ready", flush=True)
     if (run / "last.safetensors").exists():
-        transformer.resume(run, TEXT)
+        transformer.resume(run, TEXT, listener=Tell())
     else:
-        transformer.train(text, run, config, RECIPE)
+        transformer.train(text, run, config, RECIPE, Tell())
 
 
 def start(run):
@@ -87,9 +95,10 @@ def kill_again_and_again(folder, kills):
             child = start(run)
             try:
                 if counts.total() < kills:
-                    time.sleep(rng.uniform(0, 0.4))
+                    wait_for_a_moment(child, rng)
                     child.kill()
             finally:
+                child.stdout.read()
                 code = child.wait()
                 child.stdout.close()
             if code == 0:
@@ -100,6 +109,16 @@ def kill_again_and_again(folder, kills):
         assert contents(run) == expected
         if counts.total() >= kills:
             return counts
+
+
+def wait_for_a_moment(child, rng):
+    """Wait until a process has taken some steps, none to seven, and then for any part of one."""
+    last, duration = time.monotonic(), 0.05
+    for _ in range(rng.randrange(8)):
+        if not child.stdout.readline():
+            return  # it has come to its end
+        last, duration = time.monotonic(), time.monotonic() - last
+    time.sleep(rng.uniform(0, 1.2 * duration))
 
 
 def straight(run):
