@@ -217,6 +217,13 @@ def test_the_knobs_recompute_the_bars_as_python_does(visit, material, data, temp
     shown = [read_percent(text) for text in visit.texts(f"{figure} .bar-value")]
     assert shown[:12] == pytest.approx([p[id].item() for id in order], rel=0.02, abs=6e-4)
     assert sum(shown) == pytest.approx(1, abs=0.006)
+    visit.page.click(f"{figure} button:nth-of-type(2)")
+    told = visit.texts(f"{figure} .bar-value")
+    times = [int(text.split("drawn ")[1].replace(",", "")) for text in told]
+    assert sum(times) == 1000
+    for text, n in zip(told, times, strict=True):
+        share = read_percent(text.split(",")[0])
+        assert abs(n - 1000 * share) <= 6 * (1000 * share * (1 - share)) ** 0.5 + 2
     visit.page.click(f"{figure} button")
     plain = [read_percent(text) for text in visit.texts(f"{figure} .bar-value")]
     assert plain[0] == pytest.approx(next_token_distribution(logits)[order[0]].item(), abs=1e-3)

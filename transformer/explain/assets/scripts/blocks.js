@@ -54,6 +54,21 @@ figure("blocks-guesses", ["token"], (root) => {
   };
 });
 
+figure("blocks-stream", ["token"], (root) => {
+  const set = chooseToken(root), update = bars(root, { label: "Length of the change that each part makes" });
+  return () => {
+    set();
+    const items = [];
+    for (let layer = 0; layer < page.data.model.n_layers; layer++) {
+      for (const [part, name] of Object.entries(PARTS)) {
+        const { x, change } = partOf(layer, part, page.state.token);
+        items.push({ label: `block ${layer + 1}, ${name}`, value: length(change), mark: length(x), text: `${number(length(change))} on ${number(length(x))}` });
+      }
+    }
+    update(items, Math.max(...items.map((item) => Math.max(item.value, item.mark))));
+  };
+});
+
 figure("blocks-sum", ["token", "layer"], (root) => {
   const width = page.data.model.d_model, set = chooseToken(root), bar = controls(root), setLayer = chooseLayer(bar);
   let part = "attention", vectors = {}, show;

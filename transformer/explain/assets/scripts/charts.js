@@ -46,7 +46,7 @@ function chart(root, options) {
     const left = (current.yLabel ? 58 : 46) * unit, right = (levels.length ? 86 : 12) * unit, top = 10 * unit, bottom = 40 * unit;
     const x = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);
     const y = (value) => height - bottom - ((value - yLow) / (yHigh - yLow)) * (height - top - bottom);
-    const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": current.label, tabindex: 0 });
+    const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: current.describe ? "application" : "img", "aria-label": current.describe ? `${current.label}. Move with the arrow keys.` : current.label, tabindex: current.describe ? 0 : null });
     if (!square) {
       for (const tick of ticks(yLow, yHigh)) {
         drawing.append(svg("line", { class: "chart-grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),

@@ -146,13 +146,14 @@ function showConditions() {
 }
 
 function load(data) {
+  const atEnd = !page.data || page.state.token >= page.data.text.ids.length - 1;
   page.data = data;
   page.chapters = data.chapters;
   page.tensors.clear();
   watchers.length = 0;
   const snapshots = (data.chapters.training || {}).snapshots || [];
   page.state.step = Math.max(0, snapshots.length - 1);
-  page.state.token = Math.max(0, Math.min(data.text.ids.length - 1, page.state.token));
+  page.state.token = atEnd ? data.text.ids.length - 1 : Math.min(data.text.ids.length - 1, page.state.token);
   fillValues();
   showConditions();
   startTimeline();

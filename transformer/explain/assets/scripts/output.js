@@ -66,6 +66,16 @@ function distribution(logits, temperature, topK, topP) {
   return probabilities.map((p, i) => (kept.has(i) ? p / total : 0));
 }
 
+// Draw an index with these probabilities.
+function sample(probabilities) {
+  let left = Math.random();
+  for (let i = 0; i < probabilities.length; i++) {
+    left -= probabilities[i];
+    if (left < 0 && probabilities[i] > 0) return i;
+  }
+  return ranked(probabilities)[0]; // rounding left a crumb
+}
+
 figure("output-bars", ["token"], (root) => {
   const { vocabulary } = page.data, count = vocabulary.length, set = chooseToken(root, "After which token?");
   const knobs = { temperature: 1, topK: 0, topP: 1 }, bar = controls(root);
@@ -74,13 +84,31 @@ figure("output-bars", ["token"], (root) => {
   const topK = knob("topK", { label: "Top-k", min: 0, max: Math.min(50, count), value: 0, format: (x) => (x === 0 ? "off" : String(x)) });
   const topP = knob("topP", { label: "Top-p", min: 0.05, max: 1, step: 0.01, value: 1, format: (x) => (x >= 1 ? "off" : x.toFixed(2)) });
   button(bar, "Reset", () => { Object.assign(knobs, { temperature: 1, topK: 0, topP: 1 }); temperature.set(1); topK.set(0); topP.set(1); draw(); });
+  const drawn = new Map(); // how often each token came up
+  button(bar, "Draw 1,000 times", () => {
+    const probabilities = distribution(tensor("logits").row(page.state.token), knobs.temperature, knobs.topK, knobs.topP);
+    drawn.clear();
+    for (let n = 0; n < 1000; n++) {
+      const token = sample(probabilities);
+      drawn.set(token, (drawn.get(token) || 0) + 1);
+    }
+    paint();
+  });
   const update = bars(root, { label: "Probabilities to draw from", format: percent }), show = readout(root);
   function draw() {
+    drawn.clear();
+    paint();
+  }
+  function paint() {
     const logits = tensor("logits").row(page.state.token), plain = softmax(logits);
     const probabilities = distribution(logits, knobs.temperature, knobs.topK, knobs.topP), order = ranked(logits).slice(0, 12);
     const rest = Math.max(0, 1 - order.reduce((sum, i) => sum + probabilities[i], 0)), plainRest = Math.max(0, 1 - order.reduce((sum, i) => sum + plain[i], 0));
-    const items = order.map((i) => ({ label: vocabulary[i], value: probabilities[i], mark: plain[i], muted: probabilities[i] === 0 }));
-    if (count > order.length) items.push({ label: `${integer(count - order.length)} others`, value: rest < 1e-12 ? 0 : rest, mark: plainRest, muted: true });
+    const text = (p, times) => (drawn.size ? `${percent(p)}, drawn ${integer(times)}` : percent(p));
+    const items = order.map((i) => ({ label: vocabulary[i], value: probabilities[i], text: text(probabilities[i], drawn.get(i) || 0), mark: plain[i], muted: probabilities[i] === 0 }));
+    if (count > order.length) {
+      const value = rest < 1e-12 ? 0 : rest, times = [...drawn].reduce((sum, [i, n]) => sum + (order.includes(i) ? 0 : n), 0);
+      items.push({ label: `${integer(count - order.length)} others`, value, text: text(value, times), mark: plainRest, muted: true });
+    }
     update(items, Math.max(...items.map((item) => Math.max(item.value, item.mark))));
     const best = order[0], entropy = (list) => -list.reduce((sum, p) => sum + (p > 0 ? p * Math.log(p) : 0), 0);
     show(["p(", tokenName(vocabulary[best]), ") = e^(", number(logits[best]), ` / ${knobs.temperature === 0 ? "0" : knobs.temperature.toFixed(2)}) / Σ = `, strong(percent(probabilities[best]))],

@@ -34,8 +34,11 @@ const tokenName = (text) => el("span", { class: "token-name" }, text);
 // The line below a figure that shows the formula of the cell under the pointer, the finger or the keyboard's cursor.
 // show(lines): each line is a text, an element, or a list of them.
 function readout(root) {
-  const box = el("div", { class: "readout", role: "status", "aria-live": "polite" });
+  const box = el("div", { class: "readout", "aria-live": "off" });
   root.append(box);
+  // Read aloud only while the reader is in this figure: otherwise a page of figures would speak at once.
+  root.addEventListener("focusin", () => box.setAttribute("aria-live", "polite"));
+  root.addEventListener("focusout", () => box.setAttribute("aria-live", "off"));
   return (...lines) => {
     box.replaceChildren(...lines.filter(Boolean).map((line) => el("div", {}, line)));
   };

@@ -103,9 +103,7 @@ function startLive() {
 // --- begin --------------------------------------------------------------------------------------------------
 
 readPalette();
-const initial = JSON.parse(document.getElementById("data").textContent);
-page.state.token = initial.text.ids.length - 1;
-load(initial);
+load(JSON.parse(document.getElementById("data").textContent));
 startNavigation();
 if (location.hash) {
   drawAll();
