@@ -153,6 +153,18 @@ def test_a_run_may_be_stopped_after_every_step(tmp_path):
     assert trained(tmp_path / "stopped", text, config, MICRO, *range(1, MICRO.steps)) == straight
 
 
+def test_the_best_so_far_is_remembered(tmp_path):
+    """The rate is far too high, so that the first is the best."""
+    text, config = prepare()
+    fields = {"learning_rate": 1.0, "schedule": "constant", "warmup_steps": 0, "evaluate_every": 1}
+    recipe = dataclasses.replace(MICRO, **fields)
+    straight = trained(tmp_path / "straight", text, config, recipe)
+    losses = [line["held_out_nats_per_character"] for line in straight["log.jsonl"]]
+    assert losses[0] == min(losses)
+    assert trained(tmp_path / "stopped", text, config, recipe, 4) == straight
+    assert load_checkpoint(tmp_path / "stopped" / "best.safetensors").training["step"] == 1
+
+
 @pytest.mark.parametrize("crash", range(1, MICRO.steps + 1))
 def test_a_run_that_crashed_after_any_step_goes_on_from_the_checkpoint_before(crash, tmp_path):
     """What was written since then is written again, the same; nothing twice."""
