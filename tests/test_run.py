@@ -96,9 +96,11 @@ def contents(directory):
 
 
 def plain(value):
-    """Return nested dicts with the bytes, dtype and shape of tensors in place of them."""
+    """Return nested dicts and lists with the bytes, dtype and shape of tensors in place of them."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
     if isinstance(value, mg.Tensor):
         return value.numpy().tobytes(), str(value.dtype), value.shape
     return value
