@@ -1124,7 +1124,7 @@ def draw_cotangents(data, shapes_):
 @every_operation
 @given(data=st.data())
 def test_first_order(name, data):
-    """∂⟨g, f(x)⟩/∂x equals its differences, to 10⁻⁷ of the largest entry; in float32, to float32's precision.
+    """∂⟨g, f(x)⟩/∂x equals its differences, to 10⁻⁸ of the largest entry; in float32, to float32's precision.
 
     The floor, 10⁻¹⁰ of the value that was differenced, is what rounding leaves of a derivative that is 0.
     The float32 run is compared with the float64 one at the same (rounded) numbers: its dtype must be float32
@@ -1140,7 +1140,7 @@ def test_first_order(name, data):
     for a, e, x in zip(actual, expected, problem.arrays, strict=True):
         assert a.dtype == np.float64
         assert a.shape == x.shape
-        assert_close(a, e, rtol=1e-7, floor=floor)
+        assert_close(a, e, rtol=1e-8, floor=floor)
 
     short = [x.astype(np.float32) for x in problem.arrays]
     inputs = leaves(short)
@@ -1189,7 +1189,7 @@ def test_second_order(name, data):
     expected = differences(weighted_gradient, [*problem.arrays, *cotangents])
     floor = 1e-10 * (1 + abs(weighted_gradient([*problem.arrays, *cotangents])))
     for a, e in zip(actual, expected, strict=True):
-        assert_close(a, e, rtol=1e-7, floor=floor, what="second derivative")
+        assert_close(a, e, rtol=1e-8, floor=floor, what="second derivative")
 
 
 @every_operation

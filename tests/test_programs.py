@@ -326,6 +326,29 @@ def test_gradients_are_repeatable_owned_and_of_their_tensors_kind(program):
     COUNT["repeatable, owned"] += 1
 
 
+@MANY
+@given(programs(), generators())
+def test_programs_on_mixed_dtypes(program, rng):
+    """With some leaves in float32, at the same numbers rounded, ∇ is the same up to float32's precision.
+
+    Each gradient has its leaf's dtype, whatever it met on the way; with ``create_graph`` as well.
+    """
+    short = [rng.random() < 0.7 for _ in program.leaves]
+    rounded = [a.astype(np.float32) for a in program.arrays()]
+    mixed = [a if s else a.astype(np.float64) for a, s in zip(rounded, short, strict=True)]
+    leaves = [mg.from_numpy(a).requires_grad_(leaf.wanted) for a, leaf in zip(mixed, program.leaves, strict=True)]
+    outputs = program.run(leaves)
+    cotangents = [mg.from_numpy(c.astype(y.dtype)) for c, y in zip(program.cotangents, outputs, strict=True)]
+    expected = gradients(program, arrays=[a.astype(np.float64) for a in rounded])
+    for options in ({}, {"create_graph": True}):
+        found = pull(program, cotangents, leaves, **options)
+        for x, g, e in zip(wanted(program, leaves), found, expected, strict=True):
+            if g.any():  # else it may stand for one that is not there
+                assert g.dtype == x.dtype
+            assert_close(g.detach().numpy().astype(np.float64), e, rtol=1e-3, floor=1e-4 * size_of(program))
+    COUNT["mixed dtypes"] += 1
+
+
 def holding(nodes):
     """Return the nodes at and below these that have not let go of what they saved."""
     pending, seen = list(nodes), set()

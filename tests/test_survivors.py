@@ -8,6 +8,8 @@ from oracles import assert_close, differences
 from strategies import two_sided
 
 import minigrad as mg
+import minigrad.kernels.attention
+import minigrad.kernels.cross_entropy
 import minigrad.nn.functional as F
 from minigrad.graph import backward_pass
 from minigrad.op import op, registry
@@ -71,6 +73,55 @@ def test_a_kernel_computes_what_is_wanted_and_no_more(name, rng):
                     np.testing.assert_array_equal(gradient, everything[argument])
                 else:
                     assert gradient is None
+
+
+MASKS = [
+    None, (), (5,), (1,), (5, 5), (1, 5), (5, 1), (2, 5, 5), (2, 1, 5), (2, 5, 1), (2, 1, 1), (3, 1, 5, 5),
+    (3, 2, 5, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mask_shape", MASKS, ids=str)
+@pytest.mark.parametrize("kind", ["boolean", "added", "kept"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_in_pieces_with_masks_of_every_shape(mask_shape, kind, is_causal, rng, monkeypatch):
+    """A causal attention works on a few queries at a time, each with its part of what broadcasts to (…, T, S)."""
+    monkeypatch.setattr(minigrad.kernels.attention, "QUERIES_AT_ONCE", 2)
+    options = {"is_causal": is_causal}
+    if mask_shape is not None:
+        seen = np.asarray(rng.random(mask_shape) < 0.7)
+        if kind == "kept":  # drawn for the scores, so of no more dimensions
+            options["kept"] = mg.from_numpy(np.asarray(2.0 * seen)) if seen.ndim < 4 else None
+        else:
+            options["mask"] = mg.from_numpy(seen if kind == "boolean" else two_sided(rng, mask_shape))
+    arrays = [two_sided(rng, shape) for shape in ((2, 5, 3), (2, 5, 3), (2, 5, 4))]
+    results = []
+    for function in (registry["attention"], registry["attention"].composed):
+        inputs = [leaf(a) for a in arrays]
+        out = function(*inputs, **options)
+        g = mg.from_numpy(two_sided(np.random.default_rng(3), out.shape))
+        results.append([out.detach(), *mg.autograd.grad(out, inputs, g)])
+    for ours, expected in zip(*results, strict=True):
+        assert_close(ours.numpy(), expected.numpy(), rtol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (3, 7), (5, 5), (1, 9), (4, 1), (0, 3), (0, 0)], ids=str)
+def test_cross_entropy_in_blocks_of_rows(shape, rng, monkeypatch):
+    """Also where a block holds less than one row, or there are more rows than columns, or none."""
+    monkeypatch.setattr(minigrad.kernels.cross_entropy, "BLOCK", 4)
+    logits = two_sided(rng, shape)
+    target = mg.from_numpy(rng.integers(0, max(shape[1], 1), shape[0]))
+    results = []
+    for function in (registry["cross_entropy"], registry["cross_entropy"].composed):
+        if function is not registry["cross_entropy"] and not shape[1]:
+            continue
+        x = leaf(logits)
+        loss = function(x, target)
+        loss.backward()
+        results.append([loss.detach().numpy(), x.grad.numpy()])
+    for ours, expected in zip(results[0], results[-1], strict=True):
+        assert_close(ours, expected, rtol=1e-14, floor=1e-15)
+    assert results[0][1].shape == shape
 
 
 @pytest.mark.parametrize(
@@ -321,6 +372,10 @@ def test_diagonals_of_dimensions_counted_from_the_end(dims, rng):
     [
         (lambda x: (x.exp(),) * 2, "exp needs its result"),
         (lambda x: (x, x.square()), "square needs its input 'x'"),
+        (lambda x: (x, mg.mul(leaf([3.0, 4.0]) * 1, x)), "mul needs its input 'y'"),
+        (lambda x: (x, mg.mul(x, leaf([3.0, 4.0]) * 1)), "mul needs its input 'x'"),
+        (lambda x: (x, mg.div(leaf([3.0, 4.0]) * 1, x)), "div needs its input 'y'"),
+        (lambda x: ((y := mg.div(leaf([3.0, 4.0]) * 1, x)), y), "div needs its result"),
     ],
 )
 def test_the_value_that_was_overwritten_is_named(function, says):
