@@ -17,6 +17,8 @@ import math
 import os
 import secrets
 import struct
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +41,9 @@ MAX_HEADER = 25_000_000
 
 MAX_DEPTH = 100
 """How deeply containers may be nested: far below what Python's stack allows when the file is loaded."""
+
+REPLACE_TRIES = 20 if sys.platform == "win32" else 1
+"""Windows does not replace a file that another process is just reading: a second is enough for that."""
 
 STORABLE = {
     "bool": "BOOL",
@@ -105,12 +110,28 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())  # the contents must reach the disk before the name does
-        os.replace(beside, target)  # noqa: PTH105 (the one call that is atomic on every system)
+        put_in_place(beside, target)
     except OSError as error:  # under the name that the caller knows
         raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(target)) from None
     finally:
         beside.unlink(missing_ok=True)
     sync_directory(target.parent)
+
+
+def put_in_place(beside: Path, target: Path) -> None:
+    """Give a file its name at once; an old one of that name is gone.
+
+    Raises:
+        OSError: that can't be done.
+    """
+    for tries_left in range(REPLACE_TRIES - 1, -1, -1):
+        try:
+            os.replace(beside, target)  # noqa: PTH105 (the one call that is atomic on every system)
+            return
+        except PermissionError:
+            if not tries_left:
+                raise
+            time.sleep(0.05)
 
 
 def lay_out(arrays: Mapping[str, np.ndarray[Any, Any]], text: str) -> tuple[bytes, list[np.ndarray[Any, Any]]]:

@@ -81,6 +81,28 @@ def test_a_checkpoint_gives_the_same_model_again(variant, tmp_path, rng):
     assert all(parameter.requires_grad for parameter in checkpoint.model.parameters())
 
 
+def test_a_tied_table_is_one_parameter_everywhere(tmp_path, rng):
+    """Once among the parameters, in the optimiser's groups and in the file; still tied when loaded and stepped."""
+    model, tokenizer = tiny(tmp_path / "tied.safetensors")
+    numbers = sum(tensor.numel() for tensor in model.state_dict().values())
+    table = model.embedding.token.weight
+    assert sum(parameter is table for parameter in model.parameters()) == 1
+    assert model.n_parameters() == numbers - table.numel()
+    tiny(tmp_path / "untied.safetensors", tie_weights=False)
+    sizes = [(tmp_path / f"{name}.safetensors").stat().st_size for name in ("untied", "tied")]
+    assert sizes[0] - sizes[1] > 4 * table.numel()
+    loaded = load_checkpoint(tmp_path / "tied.safetensors").model
+    optimizer = make_optimizer(loaded, Recipe())
+    grouped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    assert sum(parameter is loaded.output.weight for parameter in grouped) == 1
+    before = loaded.output.weight.clone()
+    Trainer(loaded, optimizer).step(draw_ids(rng, 2, 4), draw_ids(rng, 2, 4))
+    assert loaded.output.weight is loaded.embedding.token.weight
+    assert not mg.equal(loaded.output.weight, before)
+    save_checkpoint(tmp_path / "again.safetensors", loaded, tokenizer)
+    assert load_checkpoint(tmp_path / "again.safetensors").model.n_parameters() == model.n_parameters()
+
+
 def test_a_checkpoint_keeps_a_bpe_tokenizer_and_the_state_of_the_training(tmp_path, rng):
     tokenizer = BPETokenizer.train("the cat, the hat, the bat", vocab_size=260)
     model = make_model(vocab_size=260)

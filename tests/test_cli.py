@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import re
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,23 @@ def test_tokenize_shows_chips_and_ids(run: Path, capsys: pytest.CaptureFixture[s
     assert chips == "t│h│e│␣│c│a│t"
     assert len(ids.split()) == 7
     assert count.startswith("7 tokens for 7 characters")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_sample_that_the_terminal_cannot_print_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("é😀" * 200, encoding="utf-8")
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict") for _ in range(2)]
+    monkeypatch.setattr(sys, "stdout", streams[0])
+    monkeypatch.setattr(sys, "stderr", streams[1])
+    assert main(["train", "--text", str(text), "--out", str(tmp_path / "run"), *TINY]) == 0
+    streams[0].flush()
+    shown = streams[0].buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+    assert "--- after 3 steps" in shown
+    assert "??" in shown.split("--- after 3 steps")[1]
+    assert load_checkpoint(tmp_path / "run").tokenizer.encode("é😀") == [0, 1]
 
 
 # --- stopping and resuming -----------------------------------------------------------------------

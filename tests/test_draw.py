@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import random
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -182,6 +183,24 @@ def test_a_value_is_never_guessed():
     text = str(mg.draw(y.sum()))
     assert "·" not in text
     assert re.search(r"add\(y=1\) +\(2,\) +\[2\.3, 3\]", text)
+
+
+def test_an_argument_that_no_rule_names_is_not_given_a_value():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    filled = mg.draw(x.masked_fill(mg.tensor([True, False]), 7.0).sigmoid().sum()).picture
+    assert filled.incomplete
+    (card,) = (card for card in filled.cards if card.operation == "masked_fill")
+    assert card.value is None
+
+
+def test_a_promoted_operand_is_shown_as_it_was():
+    x = mg.tensor([0.1], requires_grad=True)
+    wide = mg.tensor([3.0], dtype=mg.float64)
+    for kept in (False, True):
+        with mg.autograd.keep_values() if kept else mg.enable_grad():
+            y = ((x * 2) * wide).sum()
+        cards = mg.draw(y).picture.cards
+        assert [card.value.dtype for card in cards if card.operation == "mul"] == [np.float64, np.float32]
 
 
 def test_after_a_backward_pass_the_leaves_show_their_grad():
@@ -383,6 +402,35 @@ def test_inputs_stand_left_and_a_tree_has_no_crossings():
     assert crossed == 0
     for item, sources in tree.items():
         assert all(found.spots[source].column < found.spots[item].column for source in sources)
+
+
+def crossings_of(upper, lower, inputs):
+    """Count the crossings between two columns, pair by pair."""
+    return sum(
+        lower.index(p) > lower.index(q)
+        for x, y in itertools.combinations(upper, 2)
+        for p in inputs[x]
+        for q in inputs[y]
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_other_order_has_fewer_crossings(seed):
+    """On small graphs all orders can be tried."""
+    draw_from = random.Random(seed)
+    first = [f"a{i}" for i in range(4)]
+    inputs = {"out": first} | {item: draw_from.sample([f"b{i}" for i in range(4)], 2) for item in first}
+    second = sorted({source for item in first for source in inputs[item]})
+    inputs |= {item: draw_from.sample([f"c{i}" for i in range(4)], 2) for item in second}
+    third = sorted({source for item in second for source in inputs[item]})
+    inputs |= {item: [] for item in third}
+    fewest = min(
+        min(crossings_of(upper, middle, inputs) for upper in itertools.permutations(first))
+        + min(crossings_of(middle, lower, inputs) for lower in itertools.permutations(third))
+        for middle in itertools.permutations(second)
+    )
+    _, crossed = drawn(inputs)
+    assert crossed == fewest
 
 
 def test_crossings_that_can_be_avoided_are_avoided():

@@ -650,7 +650,7 @@ def test_a_step_leaves_the_threads_of_matrix_products_as_they_were_even_if_it_fa
 
 @pytest.mark.parametrize(("steps", "warmup"), [(100, 10), (50, 0), (30, 29), (10, 100), (1, 0)])
 def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(steps, warmup):
-    recipe = Recipe(steps=steps, warmup_steps=warmup)
+    recipe = Recipe(steps=steps, warmup_steps=warmup, schedule="cosine")
     rates = [recipe.rate(step) for step in range(steps + 1)]
     rise = rates[: min(warmup, steps + 1)]
     assert rise == pytest.approx([(step + 1) / (warmup + 1) for step in range(len(rise))], rel=1e-15)
@@ -668,8 +668,12 @@ def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(steps, warmup):
     ("field", "value"),
     [
         *((name, value) for name in ("steps", "batch_size", "evaluate_every", "threads") for value in (0, -3)),
-        *((name, v) for name in ("learning_rate", "epsilon") for v in (0.0, -1.0, math.inf, math.nan)),
-        *((name, v) for name in ("beta1", "beta2", "label_smoothing") for v in (-0.1, 1.0, math.nan)),
+        *(
+            (name, v)
+            for name in ("learning_rate", "matrix_rate", "epsilon")
+            for v in (0.0, -1.0, math.inf, math.nan)
+        ),
+        *((name, v) for name in ("momentum", "beta1", "beta2", "label_smoothing") for v in (-0.1, 1.0, math.nan)),
         *((name, v) for name in ("warmup_steps", "weight_decay", "clip_norm") for v in (-1, math.inf, math.nan)),
         ("sequences_at_once", -1),
     ],
@@ -681,7 +685,8 @@ def test_a_recipe_names_what_is_out_of_range(field, value):
 
 def test_matrices_decay_and_vectors_do_not():
     model = make_model(bias=True, positions="learned")
-    optimizer = make_optimizer(model, Recipe(learning_rate=0.5, weight_decay=0.1, beta1=0.8, beta2=0.7))
+    recipe = Recipe(optimizer="adamw", learning_rate=0.5, weight_decay=0.1, beta1=0.8, beta2=0.7)
+    optimizer = make_optimizer(model, recipe)
     assert isinstance(optimizer, optim.AdamW)
     start = {name: array(parameter).copy() for name, parameter in model.named_parameters()}
     for parameter in model.parameters():
@@ -692,6 +697,24 @@ def test_matrices_decay_and_vectors_do_not():
         assert difference(parameter, expected) < 1e-6, name
     assert all(tuple(group["betas"]) == (0.8, 0.7) for group in optimizer.param_groups)
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(start)
+
+
+@pytest.mark.parametrize("tie_weights", [True, False])
+def test_muon_steps_the_matrices_of_the_blocks_and_adamw_all_else(tie_weights):
+    model = make_model(bias=True, positions="learned", norm="pre", tie_weights=tie_weights)
+    recipe = Recipe(optimizer="muon", matrix_rate=0.3, momentum=0.8, learning_rate=0.5, weight_decay=0.1)
+    optimizer = make_optimizer(model, recipe)
+    adamw, muon = optimizer.optimizers
+    assert (type(adamw), type(muon), muon.threads) == (optim.AdamW, optim.Muon, recipe.threads)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    stepped = [[names[id(p)] for group in part.param_groups for p in group["params"]] for part in (adamw, muon)]
+    assert sorted(stepped[0] + stepped[1]) == sorted(names.values())
+    assert all(name.startswith("blocks.") and name.endswith("weight") for name in stepped[1])
+    assert len(stepped[1]) == 2 * 6
+    assert muon.param_groups[0]["lr"] == 0.3
+    assert muon.param_groups[0]["momentum"] == 0.8
+    decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+    assert all(decays[p] == (0.1 if p.ndim > 1 else 0) for p in model.parameters())
 
 
 def test_training_steps_report_what_they_did(rng):

@@ -59,8 +59,8 @@ def test_the_papers_rate_follows_the_width_and_the_warm_up_unless_it_is_given():
     assert Recipe.preset("paper", 256).learning_rate == pytest.approx(law(256, 4000))
     assert Recipe.preset("paper", warmup_steps=100).learning_rate == pytest.approx(law(512, 100))
     assert Recipe.preset("paper", 256, learning_rate=0.25).learning_rate == 0.25
-    assert Recipe.preset("small", schedule="inverse_sqrt").learning_rate == pytest.approx(law(128, 300))
-    assert Recipe.preset("small", 64, schedule="linear").learning_rate == Recipe().learning_rate
+    assert Recipe.preset("small", schedule="inverse_sqrt").learning_rate == pytest.approx(law(128, 50))
+    assert Recipe.preset("small", 64, schedule="cosine").learning_rate == Recipe().learning_rate
 
 
 def test_the_papers_optimizer_is_adam_without_decay():
@@ -94,7 +94,7 @@ def test_the_paper_drops_sublayer_outputs_and_the_embedding_sum_but_no_attention
 
 
 def test_a_step_of_the_papers_model_fits_into_the_memory_that_was_stated():
-    """Two real steps at full width, depth and vocabulary, in two parts: all arrays stay within 5 % of it."""
+    """Two real steps at full width, depth and vocabulary, in two parts: the peak of all arrays is as was said."""
     config = Config.preset("paper", vocab_size=37_000, context=32)
     recipe = Recipe.preset("paper", batch_size=2, sequences_at_once=1, threads=1)
     tracemalloc.start()
@@ -104,7 +104,7 @@ def test_a_step_of_the_papers_model_fits_into_the_memory_that_was_stated():
     tracemalloc.stop()
     assert trainer.model.n_parameters() == n_parameters(config)
     assert losses[0] == pytest.approx(math.log(37_000), abs=0.3)
-    assert 0.95 * step_memory(config, recipe) < peak < 1.05 * step_memory(config, recipe)
+    assert 0.97 * peak < step_memory(config, recipe) < 1.07 * peak
 
 
 # --- presets and the dial -----------------------------------------------------------------------------------
@@ -135,8 +135,11 @@ def test_the_dial_is_monotone():
         assert sizes == sorted(set(sizes)), name
     assert [n_parameters(c) for c in configs] == sorted({n_parameters(c) for c in configs})
     assert [r.steps for r in recipes] == sorted({r.steps for r in recipes})
-    rates = [r.learning_rate for r in recipes]
-    assert rates == sorted(rates, reverse=True)
+    for name in ("matrix_rate", "learning_rate", "batch_size"):
+        falling = [getattr(recipe, name) for recipe in recipes]
+        assert falling == sorted(falling, reverse=True), name
+    tokens = [recipe.batch_size * config.context for recipe, config in zip(recipes, configs, strict=True)]
+    assert all(896 <= n <= 1024 for n in tokens)
 
 
 @pytest.mark.parametrize("kind", [Config, Recipe])
@@ -152,8 +155,8 @@ def test_the_command_line_takes_a_preset_or_a_depth_and_any_single_option(tmp_pa
     common = ["train", "--text", str(text), "--steps", "2", "--threads", "1"]
     assert main([*common, "--depth", "2", "--batch-size", "3", "--out", str(tmp_path / "deep")]) == 0
     shown = capsys.readouterr().out
-    assert "2 layers, 2 heads, d_model 64, d_ff 256, context 32" in shown
-    assert "2 steps of 3 x 32 tokens" in shown
+    assert "2 layers, 2 heads, d_model 64, d_ff 256, context 64" in shown
+    assert "2 steps of 3 x 64 tokens, Muon at 0.04 and AdamW at 0.005" in shown
     small = ["--d-model", "16", "--n-layers", "1", "--d-ff", "8", "--context", "8", "--batch-size", "2"]
     assert main([*common, "--preset", "paper", *small, "--out", str(tmp_path / "paper")]) == 0
     shown = capsys.readouterr().out
@@ -182,7 +185,7 @@ def test_the_schedules_after_the_warm_up():
 
 def test_an_unknown_schedule_is_answered_with_the_known_ones():
     with pytest.raises(
-        ValueError, match="schedule must be one of cosine, linear, inverse_sqrt, constant, not 'x'"
+        ValueError, match="schedule must be one of linear, cosine, inverse_sqrt, constant, not 'x'"
     ):
         Recipe(schedule="x")
 
@@ -229,6 +232,7 @@ SIZE = {"vocab_size": 200, "n_layers": 2, "n_heads": 4, "d_model": 64, "context"
     ("model", "training"),
     [
         ({}, {}),
+        ({}, {"optimizer": "adamw"}),
         ({"n_layers": 4}, {}),
         ({"dropout": 0.1}, {}),
         ({"d_ff": 512}, {}),
@@ -250,7 +254,7 @@ def test_the_memory_of_a_step_is_known_before_it(model, training):
         trainer.step(*draw_batch(config, recipe))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert step_memory(config, recipe) == pytest.approx(peak, rel=0.05)
+    assert 0.97 * peak < step_memory(config, recipe) < 1.07 * peak
     assert n_parameters(config) == trainer.model.n_parameters()
 
 
@@ -258,7 +262,8 @@ def test_threads_each_need_their_graph():
     config = Config(**SIZE)
     one = step_memory(config, Recipe(batch_size=16, sequences_at_once=4, threads=1))
     two = step_memory(config, Recipe(batch_size=16, sequences_at_once=4, threads=2))
-    fixed = 3 * 4 * n_parameters(config)
+    matrices = 2 * (4 * 64 * 64 + 2 * 64 * 256)
+    fixed = 4 * (3 * n_parameters(config) - matrices)  # weights and what the optimizers remember
     assert two - fixed == 2 * (one - fixed)
     assert step_memory(config, Recipe(batch_size=1, threads=8)) == step_memory(
         config, Recipe(batch_size=1, threads=1)
@@ -268,11 +273,11 @@ def test_threads_each_need_their_graph():
 def test_what_does_not_fit_is_refused_or_warned_of():
     config, recipe = Config.preset("paper", vocab_size=37_000), Recipe.preset("paper")
     need = step_memory(config, recipe)
-    assert check_memory(config, recipe, Memory(2 * need, need)) == "a step needs about 1.6 GB, 1.6 GB are free"
-    assert check_memory(config, recipe, Memory()) == "a step needs about 1.6 GB"
+    assert check_memory(config, recipe, Memory(2 * need, need)) == "a step needs about 1.4 GB, 1.4 GB are free"
+    assert check_memory(config, recipe, Memory()) == "a step needs about 1.4 GB"
     warning = check_memory(config, recipe, Memory(2 * need, need - 1))
-    assert warning.startswith("a step needs about 1.6 GB, but only 1.6 GB are free")
-    with pytest.raises(ValueError, match=r"needs about 1\.6 GB, but this machine has 1\.0 GB: lower sequences_at"):
+    assert warning.startswith("a step needs about 1.4 GB, but only 1.4 GB are free")
+    with pytest.raises(ValueError, match=r"needs about 1\.4 GB, but this machine has 1\.0 GB: lower sequences_at"):
         check_memory(config, recipe, Memory(10**9, 10**8))
 
 

@@ -96,9 +96,11 @@ def contents(directory):
 
 
 def plain(value):
-    """Return nested dicts with the bytes, dtype and shape of tensors in place of them."""
+    """Return nested dicts and lists with the bytes, dtype and shape of tensors in place of them."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
     if isinstance(value, mg.Tensor):
         return value.numpy().tobytes(), str(value.dtype), value.shape
     return value
@@ -151,6 +153,18 @@ def test_a_run_may_be_stopped_after_every_step(tmp_path):
     text, config = prepare(tokenizer="bpe", dropout=0.1)
     straight = trained(tmp_path / "straight", text, config, MICRO)
     assert trained(tmp_path / "stopped", text, config, MICRO, *range(1, MICRO.steps)) == straight
+
+
+def test_the_best_so_far_is_remembered(tmp_path):
+    """The rate is far too high, so that the first is the best."""
+    text, config = prepare()
+    fields = {"learning_rate": 1.0, "schedule": "constant", "warmup_steps": 0, "evaluate_every": 1}
+    recipe = dataclasses.replace(MICRO, **fields)
+    straight = trained(tmp_path / "straight", text, config, recipe)
+    losses = [line["held_out_nats_per_character"] for line in straight["log.jsonl"]]
+    assert losses[0] == min(losses)
+    assert trained(tmp_path / "stopped", text, config, recipe, 4) == straight
+    assert load_checkpoint(tmp_path / "stopped" / "best.safetensors").training["step"] == 1
 
 
 @pytest.mark.parametrize("crash", range(1, MICRO.steps + 1))

@@ -330,6 +330,29 @@ def test_a_disk_that_is_full_at_any_byte_leaves_the_old_file(path):
     assert same(mg.load(path), new)
 
 
+def test_a_file_that_is_being_read_is_replaced_a_moment_later(path, monkeypatch):
+    """As Windows has it."""
+    mg.save(1, path)
+    ordinary, failures = os.replace, []
+
+    def busy(*args):
+        if len(failures) < 2:
+            failures.append(args)
+            raise PermissionError(13, "Access is denied")
+        ordinary(*args)
+
+    monkeypatch.setattr(os, "replace", busy)
+    monkeypatch.setattr(serialization, "REPLACE_TRIES", 2)
+    with pytest.raises(PermissionError, match="Access is denied"):
+        mg.save(2, path)
+    assert mg.load(path) == 1
+    failures.clear()
+    monkeypatch.setattr(serialization, "REPLACE_TRIES", 3)
+    mg.save(2, path)
+    assert mg.load(path) == 2
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_an_interrupt_leaves_the_old_file(path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt

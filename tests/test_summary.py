@@ -18,9 +18,9 @@ def test_a_transformer_needs_no_input():
     rows = layers(summary)
     assert rows[""].parameters == model.n_parameters()
     assert rows["blocks.1"].parameters == sum(p.numel() for p in model.blocks[1].parameters())
-    assert rows["blocks.1.attention.W_Q"].output == [(1, 64, 128)]
-    assert rows[""].output == [(1, 64, 65)]
-    d, T, V = 128, 64, 65
+    assert rows["blocks.1.attention.W_Q"].output == [(1, 128, 128)]
+    assert rows[""].output == [(1, 128, 65)]
+    d, T, V = 128, 128, 65
     block = 4 * d * d + 2 * d * T + 8 * d * d  # projections, scores and mix, FFN: multiply-adds for each token
     assert rows[""].flops == 2 * T * (4 * block + d * V)
     assert rows["blocks.2"].flops == 2 * T * block

@@ -59,7 +59,7 @@ class Config:
     n_heads: int = described(4, "attention heads in each block; must divide d_model")
     d_model: int = described(128, "width of a token's vector")
     d_ff: int = described(0, "width of the feed-forward layer; 0 means 4 x d_model")
-    context: int = described(64, "tokens that the model is trained to see at once")
+    context: int = described(128, "tokens that the model is trained to see at once")
     dropout: float = described(0.0, "share of each sub-layer's output that is dropped in training")
     norm: str = described("post", "LayerNorm after the residual sum (post, the paper) or before (pre)", NORMS)
     positions: str = described("sinusoidal", "sinusoidal (the paper) or learned", POSITIONS)

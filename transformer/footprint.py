@@ -16,11 +16,16 @@ def n_parameters(config: Config) -> int:
     37846016
     """
     d, f = config.d_model, config.d_ff
-    block = 4 * d * d + 2 * d * f + f + d + 4 * d  # attention, FFN, its biases, two LayerNorms
+    block = matrices_in_block(config) + f + d + 4 * d  # the FFN's biases, two LayerNorms
     block += 4 * d * config.bias
     tables = config.vocab_size * d * (1 if config.tie_weights else 2)
     tables += config.context * d * (config.positions == "learned")
     return tables + config.n_layers * block + 2 * d * (config.norm == "pre")
+
+
+def matrices_in_block(config: Config) -> int:
+    """Return the number of weights in a block's matrices: four of attention, two of the FFN."""
+    return 4 * config.d_model**2 + 2 * config.d_model * config.d_ff
 
 
 def kept_per_token(config: Config) -> int:
@@ -28,8 +33,8 @@ def kept_per_token(config: Config) -> int:
 
     In each block: q, k, v, what the heads gather, the same side by side, two sums and two LayerNorms (9 d), the
     attention pattern (heads x context), the hidden layer (three times with GELU, whose rule needs its input
-    and Φ); with dropout two masks.  Then the embedded token.  On top, what is greater: three arrays of logits
-    (the scores themselves, their gradient, a temporary one between), or the gradients within the last FFN.
+    and Φ); with dropout two masks.  Then the embedded token.  On top, what is greater: two arrays of logits (the
+    scores and their gradient), or the gradients within the last FFN.
     """
     d, f = config.d_model, config.d_ff
     block = 9 * d + config.n_heads * config.context + f * (1 if config.activation == "relu" else 3)
@@ -37,15 +42,16 @@ def kept_per_token(config: Config) -> int:
     if config.dropout:
         block += 2 * d
         around += d
-    return config.n_layers * block + around + max(3 * config.vocab_size, 2 * f + 3 * d)
+    return config.n_layers * block + around + max(2 * config.vocab_size, 2 * f + 2 * d)
 
 
 def step_memory(config: Config, recipe: Recipe) -> int:
     """Return the most memory that the arrays of a training step take at any time, in bytes.
 
-    Weights and AdamW's two means stay.  Each thread has, at first, a graph and the gradient of the output table;
-    at last, when the graph is gone, all gradients, and of a tied table its two parts besides their sum; and if
-    its share of the batch goes through in several parts, the sum of the gradients so far.
+    Weights stay, and AdamW's two means of them, or Muon's one of the blocks' matrices.  Each thread has, at
+    first, a graph and the gradient of the output table; at last, when the graph is gone, all gradients, and of a
+    tied table its two parts besides their sum; and if its share of the batch goes through in several parts, the
+    sum of the gradients so far.
     """
     parameters, table = n_parameters(config), config.vocab_size * config.d_model
     threads = min(recipe.threads, recipe.batch_size)
@@ -54,7 +60,8 @@ def step_memory(config: Config, recipe: Recipe) -> int:
     at_first = at_once * config.context * kept_per_token(config) + table
     at_last = parameters + 2 * table * config.tie_weights
     so_far = parameters if at_once < share else 0
-    return NUMBER * (3 * parameters + threads * (so_far + max(at_first, at_last)))
+    by_muon = config.n_layers * matrices_in_block(config) if recipe.optimizer == "muon" else 0
+    return NUMBER * (3 * parameters - by_muon + threads * (so_far + max(at_first, at_last)))
 
 
 def check_memory(config: Config, recipe: Recipe, memory: Memory | None = None) -> str:

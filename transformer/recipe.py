@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
-from minigrad import nn, optim
+from minigrad import optim
 from transformer.config import Config, check_types, described
+from transformer.model import Transformer
 from transformer.presets import find_preset
 
-SCHEDULES = ("cosine", "linear", "inverse_sqrt", "constant")
+OPTIMIZERS = ("muon", "adamw")
+SCHEDULES = ("linear", "cosine", "inverse_sqrt", "constant")
 
 
 @dataclass(frozen=True)
@@ -24,20 +26,25 @@ class Recipe:
         ValueError: a number is out of its range, or there is no such schedule.
     """
 
-    steps: int = described(3000, "training steps")
-    batch_size: int = described(12, "sequences in a step, each as long as the context")
+    steps: int = described(2500, "training steps")
+    batch_size: int = described(8, "sequences in a step, each as long as the context")
     sequences_at_once: int = described(
         0, "of a batch, that go through the model together, to save memory; 0: all of a thread's share"
     )
-    learning_rate: float = described(2e-3, "AdamW's rate at its highest")
+    optimizer: str = described(
+        "muon", "of the matrices within the blocks: muon or adamw; all else has AdamW", OPTIMIZERS
+    )
+    learning_rate: float = described(5e-3, "AdamW's rate at its highest")
+    matrix_rate: float = described(0.02, "Muon's rate at its highest")
     schedule: str = described(
-        "cosine",
-        "how the rate falls after the warm-up: along a cosine or a line to 0 at the last step, "
+        "linear",
+        "how the rate falls after the warm-up: in a line or along a cosine to 0 at the last step, "
         "as 1/sqrt(step) (the paper), or not at all",
         SCHEDULES,
     )
-    warmup_steps: int = described(300, "steps over which the rate rises")
-    weight_decay: float = described(0.1, "AdamW's pull of the matrices towards zero; 0 makes it Adam")
+    warmup_steps: int = described(50, "steps over which the rate rises")
+    weight_decay: float = described(0.1, "pull of matrices and tables towards zero; without it AdamW is Adam")
+    momentum: float = described(0.95, "Muon's memory of gradients")
     beta1: float = described(0.9, "AdamW's memory of gradients")
     beta2: float = described(0.99, "AdamW's memory of squared gradients")
     epsilon: float = described(1e-8, "what AdamW adds to the root of the mean squared gradient")
@@ -53,17 +60,18 @@ class Recipe:
         for name in ("steps", "batch_size", "evaluate_every", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("learning_rate", "epsilon"):
+        for name in ("learning_rate", "matrix_rate", "epsilon"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be a number above 0, not {getattr(self, name)}")
-        for name in ("beta1", "beta2", "label_smoothing"):
+        for name in ("momentum", "beta1", "beta2", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
         for name in ("sequences_at_once", "warmup_steps", "weight_decay", "clip_norm", "snapshots"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, not {self.schedule!r}")
+        for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
 
     @classmethod
     def preset(cls, key: str | int, d_model: int | None = None, **overrides: Any) -> Self:
@@ -118,12 +126,24 @@ class Recipe:
         return {round(self.steps * i**3 / n**3) for i in range(n + 1)} if n else set()
 
 
-def make_optimizer(model: nn.Module, recipe: Recipe) -> optim.Optimizer:
-    """Return AdamW for a model: matrices decay, biases and gains do not.  Without any decay it is Adam."""
-    parameters = list(model.parameters())
+def make_optimizer(model: Transformer, recipe: Recipe) -> optim.Optimizer:
+    """Return the optimizer of a model: matrices and tables decay, biases and gains do not.
+
+    Muon is for the matrices within the blocks, which turn vectors into vectors.  In a table each row belongs to
+    a token or position of its own, so it has AdamW, as have biases and gains.
+    """
+    matrices = [p for p in model.blocks.parameters() if p.ndim > 1]
+    within = {id(p) for p in matrices}
+    tables = [p for p in model.parameters() if p.ndim > 1 and id(p) not in within]
+    vectors = [p for p in model.parameters() if p.ndim <= 1]
+    by_muon = recipe.optimizer == "muon"
     groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        {"params": tables if by_muon else tables + matrices, "weight_decay": recipe.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
     ]
     kind = optim.AdamW if recipe.weight_decay else optim.Adam
-    return kind(groups, lr=recipe.learning_rate, betas=(recipe.beta1, recipe.beta2), eps=recipe.epsilon)
+    adam = kind(groups, lr=recipe.learning_rate, betas=(recipe.beta1, recipe.beta2), eps=recipe.epsilon)
+    if not by_muon:
+        return adam
+    muon = optim.Muon(matrices, recipe.matrix_rate, recipe.weight_decay, recipe.momentum, threads=recipe.threads)
+    return optim.Several(adam, muon)

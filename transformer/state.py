@@ -82,14 +82,16 @@ def load_moments(optimizer: optim.Optimizer, saved: dict[Any, Any], steps: int) 
     for group in groups:
         group["initial_lr"] = group["lr"]  # the schedule goes on from it
     optimizer.load_state_dict({"state": saved, "param_groups": groups})
-    kind: Any = type(optimizer)
-    for group in optimizer.param_groups:
-        probe = mg.zeros(1, requires_grad=True)
-        probe.grad = mg.zeros(1)
-        twin = kind([{**group, "params": [probe]}])
-        if steps:
-            twin.step()
-        expected = {name: type(value) for name, value in twin.state.get(probe, {}).items()}
-        for parameter in group["params"]:
-            if {name: type(value) for name, value in optimizer.state.get(parameter, {}).items()} != expected:
-                raise ValueError("its optimiser does not know what it should of every weight")
+    parts = optimizer.optimizers if isinstance(optimizer, optim.Several) else [optimizer]
+    for part in parts:
+        kind: Any = type(part)
+        for group in part.param_groups:
+            probe = mg.zeros([1] * group["params"][0].ndim, requires_grad=True)
+            probe.grad = mg.zeros(probe.shape)
+            twin = kind([{**group, "params": [probe]}])
+            if steps:
+                twin.step()
+            expected = {name: type(value) for name, value in twin.state.get(probe, {}).items()}
+            for parameter in group["params"]:
+                if {name: type(value) for name, value in part.state.get(parameter, {}).items()} != expected:
+                    raise ValueError("its optimiser does not know what it should of every weight")

@@ -1,6 +1,6 @@
 """Training: predict, compare, send the error back, nudge every weight, and again.
 
-"Attention Is All You Need", section 5; the optimiser is AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101).
+"Attention Is All You Need", section 5; the numbers are in a :class:`transformer.Recipe`.
 """
 
 from __future__ import annotations

@@ -67,7 +67,6 @@ def place(
     fewest = crossings(best)
     for sweep in range(SWEEPS):
         reorder(rows, from_the_left=sweep % 2 == 1)
-        exchange(rows)
         found = crossings(rows)
         if found < fewest:
             best, fewest = [list(row) for row in rows], found
@@ -144,31 +143,6 @@ def reorder(rows: list[list[Spot]], from_the_left: bool) -> None:
 def place_in(rows: list[list[Spot]], spot: Spot) -> int:
     """Return the position of a spot in its column."""
     return rows[spot.column].index(spot)
-
-
-def exchange(rows: list[list[Spot]]) -> None:
-    """Exchange neighbours in a column as long as that saves crossings."""
-    positions = {spot: k for row in rows for k, spot in enumerate(row)}
-    improved = True
-    rounds = 0
-    while improved and rounds < SWEEPS:
-        improved = False
-        rounds += 1
-        for row in rows:
-            for k in range(len(row) - 1):
-                upper, lower = row[k], row[k + 1]
-                if crossed(upper, lower, positions) > crossed(lower, upper, positions):
-                    row[k], row[k + 1] = lower, upper
-                    positions[lower], positions[upper] = k, k + 1
-                    improved = True
-
-
-def crossed(upper: Spot, lower: Spot, positions: Mapping[Spot, int]) -> int:
-    """Return how many links of two neighbours cross if they stand in this order."""
-    total = 0
-    for above, under in ((upper.left, lower.left), (upper.right, lower.right)):
-        total += sum(positions[a] > positions[b] for a in above for b in under)
-    return total
 
 
 def crossings(rows: list[list[Spot]]) -> int:

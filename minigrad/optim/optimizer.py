@@ -108,12 +108,16 @@ class Optimizer:
         with np.errstate(all="ignore"):  # a gradient that overflowed shows as inf or NaN, not as a warning
             for k, group in enumerate(self.param_groups):
                 parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-                for parameter in self.update_small_ones(k, parameters) if self.elementwise else parameters:
-                    state = self.state.setdefault(parameter, {})
-                    self.update(parameter._data, parameter.grad._data, state, group)
+                self.update_each(self.update_small_ones(k, parameters) if self.elementwise else parameters, group)
                 for parameter in parameters:
                     parameter._version[0] += 1
         return loss
+
+    def update_each(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        """Call :meth:`update` for each of some parameters of one group."""
+        for parameter in parameters:
+            state = self.state.setdefault(parameter, {})
+            self.update(parameter._data, parameter.grad._data, state, group)
 
     def update_small_ones(self, k: int, parameters: list[Tensor]) -> list[Tensor]:
         """Update the small parameters of group ``k`` as one vector, where there are several; return the others.
@@ -196,13 +200,8 @@ class Optimizer:
         Raises:
             ValueError: it is no such state, or belongs to other groups or parameters: sizes or shapes differ.
         """
-        if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
-            raise ValueError('an optimizer state has "state" and "param_groups": pass what state_dict() returned')
+        check_state(state_dict, len(self.param_groups))
         saved = state_dict["param_groups"]
-        if len(saved) != len(self.param_groups):
-            raise ValueError(
-                f"the state has {len(saved)} parameter groups, the optimizer {len(self.param_groups)}"
-            )
         parameters: dict[Any, Tensor] = {}
         for k, (there, here) in enumerate(zip(saved, self.param_groups, strict=True)):
             if len(there["params"]) != len(here["params"]):
@@ -230,6 +229,19 @@ class Optimizer:
             lines.append(f"Parameter Group {k}")
             lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
         return f"{type(self).__name__} (\n" + "\n".join(lines) + "\n)"
+
+
+def check_state(state_dict: Any, n_groups: int) -> None:
+    """Raise for what is no state of an optimizer with so many groups.
+
+    Raises:
+        ValueError: that.
+    """
+    if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
+        raise ValueError('an optimizer state has "state" and "param_groups": pass what state_dict() returned')
+    saved = state_dict["param_groups"]
+    if len(saved) != n_groups:
+        raise ValueError(f"the state has {len(saved)} parameter groups, the optimizer {n_groups}")
 
 
 def restored(value: Any, parameter: Tensor, name: str) -> Any:

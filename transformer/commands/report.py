@@ -9,6 +9,7 @@ from typing import Any
 from transformer.baselines import Baseline
 from transformer.evaluation import Score
 from transformer.model import Transformer
+from transformer.recipe import Recipe
 from transformer.text import BASELINES_LEARN_FROM, REPORTED_TOKENS, Text
 from transformer.tokenizer import BPETokenizer
 
@@ -71,3 +72,9 @@ def describe_model(model: Transformer) -> str:
 def printable(text: str) -> str:
     """Return text without control characters, which could move a terminal's cursor or change its state."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" if ord(c) < 160 else c for c in text)
+
+
+def describe_optimizer(recipe: Recipe) -> str:
+    """Return which optimizers step a model, and their highest rates."""
+    rest = f"{'AdamW' if recipe.weight_decay else 'Adam'} at {recipe.learning_rate:g}"
+    return f"Muon at {recipe.matrix_rate:g} and {rest}" if recipe.optimizer == "muon" else rest

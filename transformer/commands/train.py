@@ -17,6 +17,7 @@ from transformer.commands.report import (
     describe_baselines,
     describe_measured,
     describe_model,
+    describe_optimizer,
     describe_source,
     describe_tokenizer,
     print_scores,
@@ -165,8 +166,7 @@ def report(run: Run, asked: int) -> list[Baseline]:
     print(f"model      {describe_model(run.model)}")
     print(
         f"training   {recipe.steps:,} steps of {recipe.batch_size} x {config.context} tokens, "
-        f"{'AdamW' if recipe.weight_decay else 'Adam'} at {recipe.learning_rate:g}, "
-        f"threads: {recipe.threads}, seed: {recipe.seed}"
+        f"{describe_optimizer(recipe)}, threads: {recipe.threads}, seed: {recipe.seed}"
     )
     print(f"memory     {check_memory(config, recipe)}")
     baselines = texts.baselines(text)

@@ -7,6 +7,7 @@ from typing import Any
 
 import minigrad as mg
 from transformer.explain.attention import heads, projections, scores
+from transformer.explain.backprop import backprop
 from transformer.explain.blocks import blocks
 from transformer.explain.context import context
 from transformer.explain.embedding import embedding
@@ -33,6 +34,7 @@ CHAPTERS: dict[str, Callable[[Subject], dict[str, Any]]] = {
     "blocks": blocks,
     "output": output,
     "training": training,
+    "backprop": backprop,
 }
 """What each chapter of the page adds, in the order of the page."""
 

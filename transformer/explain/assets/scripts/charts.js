@@ -23,7 +23,8 @@ function tickText(x) {
 }
 
 // chart(root, {label, xLabel, yLabel, series: [{name, tone, points: [[x, y], …], dashed, dots}], levels: [{name, y}],
-//              verticals: [{name, x}], xLow, xHigh, yLow, yHigh, height, describe(series, i), pick(series, i)})
+//              verticals: [{name, x}], xLow, xHigh, yLow, yHigh, height, xTicks, xFormat, yFormat,
+//              describe(series, i), pick(series, i)})
 // Returns update(changes).  Arrow keys walk along the points of the first series.
 function chart(root, options) {
   const box = el("div", { class: "chart" });
@@ -50,7 +51,7 @@ function chart(root, options) {
     if (!square) {
       for (const tick of ticks(yLow, yHigh)) {
         drawing.append(svg("line", { class: "chart-grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
-          svg("text", { class: "chart-tick", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, tickText(tick)));
+          svg("text", { class: "chart-tick", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, (current.yFormat || tickText)(tick)));
       }
       for (const tick of current.xTicks || ticks(xLow, xHigh, width < 480 ? 4 : 7)) {
         drawing.append(svg("text", { class: "chart-tick", x: x(tick), y: height - bottom + 16 * unit, "text-anchor": current.xFormat && x(tick) > width - right - 12 && !current.tight ? "end" : "middle" },
