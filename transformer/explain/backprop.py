@@ -271,7 +271,7 @@ def descent(subject: Subject, step_size: float, which: slice, steps: int) -> lis
         losses = F.cross_entropy(logits.detach()[:-1], mg.tensor(subject.ids[1:]), reduction="none")
         optimizer.zero_grad()
         loss.backward()
-        squares = sum((p.grad**2).sum().item() for p in twin.parameters() if p.grad is not None)
+        squares = sum((p.grad.double() ** 2).sum().item() for p in twin.parameters() if p.grad is not None)
         if not math.isfinite(loss.item() + squares + losses.sum().item()):
             break  # so large a step led nowhere
         states.append({"loss": loss.item(), "slope": math.sqrt(squares), "losses": losses.tolist()})
