@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import minigrad as mg
-from minigrad import Tensor, optim
+from minigrad import optim
 from transformer.checkpoint import CheckpointError, NotFinite, load_checkpoint, save_checkpoint
 from transformer.config import Config
 from transformer.corpus import Corpus
@@ -140,7 +140,7 @@ class Run:
     recipe: Recipe
     model: Transformer
     optimizer: optim.Optimizer
-    rng: Tensor  # the state of the generator from which batches and dropout are drawn
+    generator: mg.Generator  # for the first weights, the batches and dropout, and for nothing else
     progress: Progress = dataclasses.field(default_factory=Progress)
     best_loss: float = math.inf  # in nats per character of held-out text, of best.safetensors
     saved_step: int = 0  # of last.safetensors
@@ -154,10 +154,9 @@ class Run:
         """Begin a run, whose directory is locked inside the block: arguments and errors as of :func:`train`."""
         directory = RunDirectory(out)
         with directory.create():
-            with mg.fork_rng(recipe.seed):
+            with mg.use_generator(mg.Generator().manual_seed(recipe.seed)) as generator:
                 model = Transformer(config)
-                rng = mg.get_rng_state()
-            yield cls(directory, text, source, recipe, model, make_optimizer(model, recipe), rng)
+            yield cls(directory, text, source, recipe, model, make_optimizer(model, recipe), generator)
 
     @classmethod
     @contextmanager
@@ -166,7 +165,7 @@ class Run:
         directory = RunDirectory(find_run(Path(out)))
         with directory.reopen():
             checkpoint = load_checkpoint(directory.last)
-            recipe, progress, optimizer = training_state(checkpoint, directory.last)
+            recipe, progress, optimizer, generator = training_state(checkpoint, directory.last)
             if steps is not None:
                 recipe = dataclasses.replace(recipe, steps=steps)
             if progress.step >= recipe.steps:
@@ -184,7 +183,7 @@ class Run:
                 recipe,
                 checkpoint.model,
                 optimizer,
-                state["rng"],
+                generator,
                 progress,
                 best_loss,
                 saved_step=progress.step,
@@ -194,19 +193,19 @@ class Run:
         """Take all the steps that remain."""
         listener = listener or Listener()
         log = Log(self.directory.log, self.progress.step)
-        with mg.fork_rng(), warnings.catch_warnings():
-            mg.set_rng_state(self.rng)
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of what a look at every step finds anyway
             if self.progress.step == 0:
                 self.save(log)
                 self.keep_snapshot(None)
-            steps = training_steps(self.model, self.text.train_ids, self.recipe, self.optimizer, self.progress)
+            steps = training_steps(
+                self.model, self.text.train_ids, self.recipe, self.optimizer, self.progress, self.generator
+            )
             try:
                 for progress in steps:
-                    self.progress, self.rng = progress, mg.get_rng_state()
-                    with mg.fork_rng():  # whoever watches may draw numbers too, without changing what is trained
-                        listener.stepped(progress)
-                        self.after_step(listener, log)
+                    self.progress = progress
+                    listener.stepped(progress)
+                    self.after_step(listener, log)
             except NotFinite as error:
                 done = self.progress
                 raise NonFiniteLoss(
@@ -283,7 +282,7 @@ class Run:
         began = time.monotonic()
         with self.writing():
             log.save()
-        state = gather_state(self.recipe, self.progress, self.optimizer, self.rng, self.best_loss)
+        state = gather_state(self.recipe, self.progress, self.optimizer, self.generator, self.best_loss)
         self.write(self.directory.last, state)
         self.saved_step, now = self.progress.step, time.monotonic()
         self.next_save = now + max(SAVE_SECONDS, (now - began) / SAVE_SHARE)

@@ -17,7 +17,7 @@ Kind = TypeVar("Kind", Recipe, Progress)
 
 
 def gather_state(
-    recipe: Recipe, progress: Progress, optimizer: optim.Optimizer, rng: Tensor, best_loss: float
+    recipe: Recipe, progress: Progress, optimizer: optim.Optimizer, generator: mg.Generator, best_loss: float
 ) -> dict[str, Any]:
     """Return the state of a training for its checkpoint.
 
@@ -31,13 +31,13 @@ def gather_state(
         "recipe": dataclasses.asdict(recipe),
         "progress": dataclasses.asdict(progress),
         "optimizer": moments,
-        "rng": rng,
+        "rng": generator.get_state(),
         "best_loss": best_loss,
     }
 
 
-def training_state(checkpoint: Checkpoint, path: Path) -> tuple[Recipe, Progress, optim.Optimizer]:
-    """Return the recipe, progress and optimizer of a checkpoint's training; ``path`` is where it was.
+def training_state(checkpoint: Checkpoint, path: Path) -> tuple[Recipe, Progress, optim.Optimizer, mg.Generator]:
+    """Return the recipe, progress, optimizer and generator of a checkpoint's training; ``path`` is where it was.
 
     Raises:
         CheckpointError: it holds weights only, or a state that doesn't fit them.
@@ -53,13 +53,14 @@ def training_state(checkpoint: Checkpoint, path: Path) -> tuple[Recipe, Progress
             raise ValueError(f"it has done {progress.step} of {recipe.steps} steps")
         optimizer = make_optimizer(checkpoint.model, recipe)
         load_moments(optimizer, state["optimizer"]["state"], progress.step)
-        mg.Generator().set_state(state["rng"])
+        generator = mg.Generator()
+        generator.set_state(state["rng"])
         if not isinstance(state["best_loss"], float) or math.isnan(state["best_loss"]):
             raise ValueError(f"its best loss is {state['best_loss']!r:.40}")
     except (ValueError, TypeError, KeyError, AttributeError, RuntimeError, OverflowError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise CheckpointError(f"the state of the training in '{path}' is damaged: {reason}") from None
-    return recipe, progress, optimizer
+    return recipe, progress, optimizer, generator
 
 
 def from_dict(kind: type[Kind], fields: dict[str, Any]) -> Kind:

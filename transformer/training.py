@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import minigrad as mg
@@ -152,11 +153,12 @@ def training_steps(
     recipe: Recipe,
     optimizer: optim.Optimizer | None = None,
     done: Progress | None = None,
+    generator: mg.Generator | None = None,
 ) -> Iterator[Progress]:
     """Train on random windows of ``ids`` and yield after every step.
 
-    With the model, the optimizer and the random generator as they were after some step, and that step's report
-    as ``done``, training goes on exactly as it would have done.
+    With the model, the optimizer and the ``generator`` (by default the global one) as they were after some step,
+    and that step's report as ``done``, training goes on exactly as it would have done.
 
     Raises:
         NonFiniteLoss: with the step, the rate and the gradient norm; the weights are as before that step.
@@ -177,7 +179,8 @@ def training_steps(
     started, smooth, tokens = time.perf_counter() - done.seconds, done.smooth_loss, done.tokens
     for step in range(done.step + 1, recipe.steps + 1):
         rate = schedule.get_last_lr()[0]
-        loss = trainer.step(*random_batch(ids, recipe.batch_size, context))
+        with mg.use_generator(generator) if generator else nullcontext():
+            loss = trainer.step(*random_batch(ids, recipe.batch_size, context))
         norm = trainer.gradient_norm
         if not (math.isfinite(loss) and math.isfinite(norm)):
             what = "gradient" if math.isfinite(loss) else "loss"
