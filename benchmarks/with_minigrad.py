@@ -67,7 +67,8 @@ def chain(length: int) -> Timed:
 
 
 def kernel(name: str, size: Size) -> Timed:
-    """One kernel, forward and backward."""
+    """One kernel, forward and backward; freed memory is kept, as a Trainer has it."""
+    mg.keep_freed_memory()
     return shared.kernel(name, size, mg, F)
 
 

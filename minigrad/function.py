@@ -129,7 +129,7 @@ class Function:
             return tuple(outputs) if several else outputs[0]
 
         operation = FunctionOperation(cls, several)
-        plan = Plan(operation, tuple(i for i, n in enumerate(needs) if n), (), (), (), Node, tuple)  # type: ignore[arg-type]
+        plan = Plan(operation, tuple(i for i, n in enumerate(needs) if n), (), (), (), Node, tuple, bool)  # type: ignore[arg-type]
         parents = [args[i]._node or args[i] for i in plan.arguments]
         shapes, dtypes = [y.shape for y in outputs], [y.dtype for y in outputs]
         node = Node(plan, parents, [ctx], (), shapes if several else shapes[0], dtypes if several else dtypes[0])

@@ -316,9 +316,10 @@ class AccumulateGrad:
         return "<AccumulateGrad>"
 
 
-def modified_since(node: Node, k: int) -> RuntimeError:
-    """Return the error of a saved value that was written in place since; ``k`` is its place in the versions."""
+def modified_since(node: Node) -> RuntimeError:
+    """Return the error of a saved value that was written in place since."""
     versions, op = node.versions, node.plan.op
+    k = next(k for k in range(0, len(versions), 2) if versions[k][0] != versions[k + 1])
     name = node.plan.names[k // 2]
     what = "result" if name == "out" else f"input '{name}'"
     return RuntimeError(
@@ -448,10 +449,8 @@ def backward_pass(
                     f"this graph was already used by a backward pass, which freed what {node.op.name} had saved; "
                     "pass retain_graph=True to the first backward if you need a second one"
                 )
-            versions = node.versions
-            for k in range(0, len(versions), 2):
-                if versions[k][0] != versions[k + 1]:
-                    raise modified_since(node, k)
+            if node.versions and node.plan.modified(node.versions):
+                raise modified_since(node)
             if node.trace is not None:
                 anomaly.check_saved(node)
             if type(cotangent) is list:

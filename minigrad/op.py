@@ -53,6 +53,8 @@ FIRST_ARGUMENT = ("input", "a", "x1", "tensors")
 SECOND_ARGUMENT = ("other", "b", "x2", "exponent")
 PLAIN_TYPES = frozenset({float, int, bool, type(None), tuple, str})
 
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
 NEVER_WRITTEN = [0, 0]  # the version of what is no Tensor
 
 registry: dict[str, Op[...]] = {}
@@ -72,6 +74,7 @@ class Plan(NamedTuple):
     rules: tuple[tuple[Rule, tuple[int | slice, ...]], ...]  # and where a rule's values are among the saved ones
     record: Callable[..., Node]  # (inputs, values, version, shape, dtype) → the node of a call
     pull: Callable[[Array, Sequence[Any]], Sequence[Any]]  # (g, saved) → the gradients of all `arguments`
+    modified: Callable[[Sequence[Any]], bool]  # (versions) → whether a saved value was written since
 
 
 class Op(Generic[P]):
@@ -118,6 +121,7 @@ class Op(Generic[P]):
         self.view = view
         self.internal = internal
         self.plans: dict[tuple[int, int], Plan] = {}
+        self.pair_plans: list[Plan | None] = [None] * 4
 
         parameters = inspect.signature(forward).parameters.values()
         self.parameters = tuple(parameter.name for parameter in parameters)
@@ -151,12 +155,13 @@ class Op(Generic[P]):
             x, y = args
             if type(x) is type(y) is TensorBase.result_class and not (x._version[1] or y._version[1]):
                 a, b = x._data, y._data
-                if a.dtype is b.dtype and a.dtype.kind == "f":
+                dtype = a.dtype
+                if dtype is b.dtype and (dtype is FLOAT32 or dtype is FLOAT64):
                     return self.of_pair(x, y, a, b)  # type: ignore[no-any-return]
         inputs: Any = args if not kwargs and len(args) == self.arity else self.bind(args, kwargs)
         values = list(inputs)
         first: Any = None
-        dtype: Any = None
+        common: Any = None
         plain = True  # all operands are tensors of one dtype, or Python scalars
         wanted = 0  # bit i is set if argument i wants a gradient
         for position, argument in enumerate(inputs):
@@ -165,8 +170,8 @@ class Op(Generic[P]):
                     argument.refresh()
                 values[position] = data = argument._data
                 if first is None:
-                    first, dtype = argument, data.dtype
-                elif data.dtype is not dtype:
+                    first, common = argument, data.dtype
+                elif data.dtype is not common:
                     plain = False
                 if argument._requires_grad:
                     wanted |= 1 << position
@@ -174,7 +179,7 @@ class Op(Generic[P]):
                 plain = False
         if first is None and not self.internal:
             self.refuse(inputs)
-        if self.promote is not None and not (plain and dtype.kind == "f" and not self.variadic):
+        if self.promote is not None and not (plain and common.kind == "f" and not self.variadic):
             self.promote_operands(inputs, values)
 
         try:
@@ -218,7 +223,7 @@ class Op(Generic[P]):
         result = TensorBase.result_class(out)
         wanted = x._requires_grad + 2 * y._requires_grad
         if wanted and _recording.get():
-            plan = self.plans.get((2, wanted)) or self.make_plan(2, wanted)
+            plan = self.pair_plans[wanted] or self.make_plan(2, wanted)
             result._node = plan.record(plan, (x, y), (a, b, out), result._version, out.shape, out.dtype)
             result._requires_grad = True
         if (watching := observers.get()) is not None:
@@ -383,8 +388,11 @@ class Op(Generic[P]):
             calls,
             write_out_recording(n, arguments, tuple(values), tuple(shapes)),
             write_out_rules(calls, results if self.joint is not None else None),
+            write_out_check(sum(i <= n for i in values)),
         )
         self.plans[(n, mask)] = plan
+        if self.takes_pairs:
+            self.pair_plans[mask] = plan
         return plan
 
     def bind_wanted(self, rule: Rule, arguments: Sequence[int]) -> Rule:
@@ -564,6 +572,13 @@ def write_out_rules(
     else:
         body = f"[gradients[i] for gradients in [{written[0]}] for i in {results!r}]" if written else "()"
     made: Callable[..., Sequence[Any]] = eval(f"lambda g, saved: {body}", {"rules": rules})
+    return made
+
+
+def write_out_check(n: int) -> Callable[[Sequence[Any]], bool]:
+    """Return the function (versions) → whether one of n saved values was written since it was saved."""
+    tests = [f"versions[{2 * k}][0] != versions[{2 * k + 1}]" for k in range(n)]
+    made: Callable[[Sequence[Any]], bool] = eval(f"lambda versions: {' or '.join(tests) or False}")
     return made
 
 

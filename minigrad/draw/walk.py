@@ -108,9 +108,8 @@ def pull_back(node: Node, gradient: Any) -> Sequence[Any]:
             "a backward pass has freed what the rules need: draw before it, or call backward(retain_graph=True), "
             "or compute inside `with mg.autograd.keep_values():`"
         )
-    for k in range(0, len(node.versions) if node.kept is None else 0, 2):
-        if node.versions[k][0] != node.versions[k + 1]:
-            raise Unknown(str(modified_since(node, k)))
+    if node.kept is None and node.versions and node.plan.modified(node.versions):
+        raise Unknown(str(modified_since(node)))
     given = (saved,) if isinstance(node.op, Op) else ()
     pulled: Sequence[Any] = node.op.pullback(node, gradient, None, *given)
     return pulled
