@@ -209,9 +209,23 @@ def test_second_derivatives_of_powers_of_zero():
     assert row == [0]
 
 
+@pytest.mark.parametrize(
+    "base", [0.9, np.float64(0.9), mg.tensor(0.9, dtype=mg.float64), np.array([0.9])], ids=type
+)
+def test_a_constant_base_has_all_its_digits(base):
+    """Also on the way to a second derivative, and whatever the default dtype is: d²/dy² xʸ = xʸ ln² x."""
+    y = leaf([0.5])
+    (first,) = mg.autograd.grad(base**y, y, create_graph=True)
+    (second,) = mg.autograd.grad(first, y)
+    np.testing.assert_allclose(first.detach().numpy(), 0.9**0.5 * np.log(0.9), rtol=1e-15)
+    np.testing.assert_allclose(second.numpy(), 0.9**0.5 * np.log(0.9) ** 2, rtol=1e-15)
+
+
 def test_a_negative_power_of_zero_falls_without_bound():
     """0ʸ is ∞ for y < 0 and 0 for y > 0, and its derivative in y below 0 is −∞."""
     assert gradient_of(lambda y: mg.tensor([0.0]).double() ** y, [-0.5]) == [[-np.inf]]
+    assert gradient_of(lambda y: 0.0**y, [-0.5, 0.0, 2.0]) == [[-np.inf, 0, 0]]
+    np.testing.assert_array_equal(gradient_of(lambda y: (-2.0) ** y, [2.0]), [[np.nan]])
 
 
 def test_the_angle_at_the_origin_and_on_the_axes():

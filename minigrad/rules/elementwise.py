@@ -80,13 +80,13 @@ def pow_gradient_of_x(g: Array, x: Array, y: Array) -> Array:
 
 
 def pow_gradient_of_y(g: Array, x: Array, y: Array, out: Array) -> Array:
-    """d/dy xʸ = xʸ ln x, and 0 at x = 0 where y ≥ 0."""
-    if isinstance(x, int | float):
-        if x == 0:
-            return np.where(y >= 0, 0, -math.inf * g)
-        return g * (out * (math.log(x) if x > 0 else math.nan))
-    flat = np.logical_and(x == 0, y >= 0)
-    return g * (out * np.log(np.where(flat, 1, x)))  # ln 1 = 0
+    """d/dy xʸ = xʸ ln x; at x = 0 it is 0 where y ≥ 0, and −∞ where y < 0."""
+    log_x: Array
+    if isinstance(x, int | float):  # in the dtype of the other factors, as any number
+        log_x = math.log(x) if x > 0 else 0.0 if x == 0 else math.nan
+    else:
+        log_x = np.log(np.where(x == 0, 1, x))
+    return g * np.where(np.logical_and(x == 0, y < 0), -math.inf, out * log_x)
 
 
 @op(numpy=(np.power, np.float_power), promote="common", x=pow_gradient_of_x, y=pow_gradient_of_y)
