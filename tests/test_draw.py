@@ -466,6 +466,14 @@ def test_the_story_of_a_neuron():
         assert line in text.splitlines()
 
 
+def test_negative_numbers_stand_in_brackets_where_there_is_something_to_compute():
+    w = mg.tensor(-2.0, requires_grad=True)
+    text = str(mg.explain_backward((3 - w) * w))
+    assert "g * x = 1 * 5 = 5" in text
+    assert "g * y = 1 * (-2) = -2" in text
+    assert "to w  -g = -(-2) = 2" in text
+
+
 def test_the_story_tells_where_gradients_add_up():
     x = mg.tensor(3.0, requires_grad=True)
     y = x * x + x

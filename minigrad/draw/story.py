@@ -175,7 +175,8 @@ def evaluated(rule: RuleText, gradient: Any, flow: Flow) -> str:
     texts = {name: text for name, value in values.items() if (text := single(value)) is not None}
     filled = with_numbers(rule, texts)
     if filled is not None:
-        middle = f" = {filled}" if filled != short(flow.returned) else ""
+        # "g = -1", not "g = (-1) = -1".
+        middle = "" if filled.strip("()") == short(flow.returned) else f" = {filled}"
         return f"{rule.expression}{middle} = {short(flow.returned)}"
     arrays = (np.ndarray, np.generic, float, int)
     used = [f"{name} = {short(value)}" for name, value in flow.values.items() if isinstance(value, arrays)]

@@ -50,7 +50,8 @@ function cardLine(entry, x, y, label, tone, known) {
 }
 
 // Draw the graph, and let the reader go back through it a step at a time.  `origin` says what arrives at its output;
-// `explain.element(i)` what the i-th row of a matrix, or element of a short vector, belongs to.
+// `explain.element(i)` what the i-th row of a matrix belongs to, and `explain.byKey(name)` whether the elements of a vector
+// belong to the same.
 function walk(root, { graph, origin, explain }) {
   const { cards, links, steps } = graph, left = (card) => CARD_MARGIN + card.column * (CARD + CARD_GAP);
   const width = 2 * CARD_MARGIN + graph.columns * (CARD + CARD_GAP) - CARD_GAP, height = graph.height + 2 * CARD_MARGIN;
@@ -157,7 +158,8 @@ function tell(panel, step, k, { cards, links }, explain) {
     const fixed = Object.entries(flow.values).filter(([name, value]) => typeof value === "string" && !name.endsWith("_shape") && name !== "dim").map(([name, value]) => `${name} = ${number(Number(value), 4)}`);
     panel.append(el("p", { class: "walk-flow" }, "to ", el("b", {}, cards[flow.target].name), ", by the rule ", el("code", {}, flow.rule.replace(/\.$/, "")), fixed.length ? ` with ${fixed.join(", ")}` : ""));
     const called = (name) => (name === "out" ? cards[step.card].name : (links.map((one) => (one.target === step.card && one.argument === name ? cards[one.source].name : "")).find(Boolean)));
-    const lines = [...given.map(([name, entry]) => ({ name: called(name) ? `${name} = ${called(name)}` : name, matrix: matrixOf(entry) })), { name: `→ ${cards[flow.target].name}`, matrix: matrixOf(flow.returned), result: true }];
+    const lines = given.map(([name, entry]) => ({ name: called(name) ? `${name} = ${called(name)}` : name, matrix: matrixOf(entry), of: called(name) || cards[step.card].name }));
+    lines.push({ name: `→ ${cards[flow.target].name}`, matrix: matrixOf(flow.returned), of: cards[flow.target].name, result: true });
     const describe = (line, r, c) => show(...cellText(flow, step, cards, line, r, c, explain));
     if (lines.every((line) => line.matrix.numbers.length <= 8)) numberTable(panel, lines, explain, describe);
     else for (const line of lines) matrixMap(panel, line, explain, describe);
@@ -185,16 +187,15 @@ function numberTable(panel, lines, explain, describe) {
 function matrixMap(panel, line, explain, describe) {
   const { matrix } = line, scale = signedScale(largestSize(matrix.numbers));
   panel.append(el("p", { class: line.result ? "walk-map-title result" : "walk-map-title" }, line.name, el("small", {}, ` ${matrix.shape.join(" × ")}, up to ±${number(scale.high, 2)}`)));
-  const perKey = matrix.rows > 1 || matrix.columns <= 8; // else the numbers of one vector
   grid(panel, { label: line.name, rows: matrix.rows, columns: matrix.columns, cellHeight: 18, largestCell: 22,
-    rowLabels: matrix.rows > 1 ? Array.from({ length: matrix.rows }, (_, r) => explain.element(r)) : [matrix.columns <= 8 && perKey ? "keys" : ""],
+    rowLabels: matrix.rows > 1 ? Array.from({ length: matrix.rows }, (_, r) => explain.element(r)) : [explain.byKey(line.of) ? "keys" : ""],
     color: (r, c) => scale.color(matrix.numbers[r * matrix.columns + c]), describe: (r, c) => describe(line, r, c) });
 }
 
 // The formula of one number of a result; of a given one just its value.
 function cellText(flow, step, cards, line, r, c, explain) {
   const { matrix } = line, value = matrix.numbers[r * matrix.columns + c];
-  const place = matrix.rows > 1 ? `key ${explain.element(r)}, number ${c + 1}` : matrix.columns <= 8 ? `key ${explain.element(c)}` : `number ${c + 1}`;
+  const place = matrix.rows > 1 ? `key ${explain.element(r)}, number ${c + 1}` : explain.byKey(line.of) ? `key ${explain.element(c)}` : `number ${c + 1}`;
   if (!line.result) return [[`${line.name}, ${place}: `, strong(number(value, 4))]];
   const name = `gradient of ${cards[flow.target].name}, ${place}`;
   if (flow.product) return [[`${name}: `, ...productText(flow, step, matrix, r, c, value)]];
@@ -227,7 +228,7 @@ function productText(flow, step, result, r, c, value) {
 
 lesson("backprop-neuron", [], (root) => {
   const { neuron } = chapterData("backprop"), { tokens } = page.data.text, g = matrixOf(neuron.graph.steps[0].gradient).numbers[0];
-  walk(root, { graph: neuron.graph, explain: { element: (i) => String(i + 1) },
+  walk(root, { graph: neuron.graph, explain: { element: (i) => String(i + 1), byKey: () => false },
     origin: [`Hidden unit ${neuron.unit + 1} of block ${neuron.layer + 1}, at `, tokenName(tokens[neuron.position]), `: its value is ${number(matrixOf(neuron.graph.cards[neuron.graph.steps[0].card].value).numbers[0])}. From the rest of the model arrives `,
       strong(`g = ${number(g)}`), `: if this value were larger by a little, the loss would ${g < 0 ? "fall" : "rise"} by ${number(Math.abs(g))} times as much.`] });
   const shares = neuron.inputs.map((input, i) => {
@@ -241,7 +242,7 @@ lesson("backprop-neuron", [], (root) => {
 lesson("backprop-head", [], (root) => {
   const { head } = chapterData("backprop"), { tokens } = page.data.text, g = matrixOf(head.graph.steps[0].gradient).numbers;
   const dim = page.data.model.d_k;
-  walk(root, { graph: head.graph, explain: { element: (i) => tokens[i] },
+  walk(root, { graph: head.graph, explain: { element: (i) => tokens[i], byKey: (name) => ["K·q", "scores", "weights"].includes(name) },
     origin: [`Head ${head.head + 1} of block ${head.layer + 1}. The query is that of `, tokenName(tokens[head.position]), ` at position ${head.position}; it sees ${head.keys} key${head.keys > 1 ? "s" : ""}, each of ${dim} numbers. From the rest of the model arrives g, `,
       strong(`${g.length} numbers of up to ±${number(largestSize(g), 2)}`), ", one for each number of z."] });
   note(root, `What arrives at q is complete: only this query uses it. To K and V other queries add their share, and from there the walk goes on into W_Q, W_K and W_V.`);
