@@ -439,6 +439,8 @@ def test_the_default_page_is_at_most_3_megabytes():
     print(f"the default page with {len(data['text']['ids'])} tokens: {size / 1e6:.2f} MB")
     assert len(data["text"]["ids"]) == 33
     assert size <= 3e6
+    long = Subject(material, text[:100])
+    assert long.notice == "Your text has 100 tokens. This page shows the first 64, as many as fit on a page."
 
 
 # --- hostile texts ------------------------------------------------------------------------------------------

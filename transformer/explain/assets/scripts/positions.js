@@ -20,7 +20,7 @@ figure("positions-heat", ["token"], (root) => {
   const table = unpackOnce(chapterData("positions").table), [n, d] = table.shape, scale = signedScale(largestSize(table.numbers), "value");
   const sinusoidal = page.data.model.positions === "sinusoidal";
   let show;
-  const view = grid(root, { label: "Fingerprint of each position", rows: n, columns: d, largestCell: 9, smallestCell: 4, rowLabels: Array.from({ length: n }, (_, p) => String(p)), color: (p, i) => scale.color(table.at(p, i)),
+  const view = grid(root, { label: "Fingerprint of each position", rows: n, columns: d, largestCell: 9, smallestCell: 4, cellHeight: n > 64 ? 4 : undefined, rowLabels: Array.from({ length: n }, (_, p) => String(p)), color: (p, i) => scale.color(table.at(p, i)),
     describe: (p, i) => {
       const pair = i - (i % 2), speed = 10000 ** (-pair / d);
       show(sinusoidal ? [`PE(${p}, ${i}) = ${i % 2 ? "cos" : "sin"}(${p} / 10000^(${pair}/${d})) = ${i % 2 ? "cos" : "sin"}(${number(p * speed)}) = `, strong(number(table.at(p, i)))] : [`position ${p}, number ${i + 1}: `, strong(number(table.at(p, i))), ", learned"],
