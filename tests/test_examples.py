@@ -25,7 +25,11 @@ ON_PYTORCH = ("01", "03", "04", "06", "07", "08")  # and "09", which takes too l
 
 def run(*arguments, directory):
     """Run Python in another directory and return what it printed; a warning is an error."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+    one_thread = {
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    }  # others only wait, on a busy machine for long
+    environment = os.environ | one_thread | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
     command = [sys.executable, "-W", "error", *map(str, arguments)]
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
@@ -88,7 +92,6 @@ def test_the_lessons_are_pytorch_too(tmp_path, torch):
     program = """
 import sys, torch
 from pathlib import Path
-torch.set_num_threads(1)  # several wait for one another for minutes where the machine has other work too
 for name in ("", ".nn", ".nn.functional"):
     sys.modules["minigrad" + name] = sys.modules["torch" + name]
 for path in sys.argv[1:]:
