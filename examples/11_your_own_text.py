@@ -67,7 +67,7 @@ assert losses == sorted(losses, reverse=True), "each look finds it better than t
 # parts of long ones (step 300); then whole words, endings, and the punctuation of the place. Sense would come
 # last, and needs a larger model.
 #
-# ## The surprise: a word costs its first letters
+# ## The surprise: a word costs its first letter
 #
 # Where does it still go wrong? Give it lines it has not seen, and write under each character how many bits of
 # surprise it was: 0 for "of course", 1 for a coin flip, 9 for "never". (Each line starts cold: the model has
@@ -100,9 +100,8 @@ for place, mean in mean_at.items():
 assert all(mean_at[1] > 1.3 * mean_at[place] for place in range(2, 8)), "the first letter is the expensive one"
 
 # %% [markdown]
-# A word is decided with its first letter; much of the rest is spelling. The larger the model, the steeper this
-# falls. It is why real models read and write in pieces of words (`BPETokenizer` makes them): each piece then is
-# a decision.
+# A word is decided with its first letter; much of the rest is spelling. This is why real models read and write
+# in pieces of words (`BPETokenizer` makes them): each piece then is a decision.
 #
 # ## Where it looks
 #
@@ -123,9 +122,9 @@ assert mg.allclose(pattern.sum(-1), mg.ones(pattern.shape[:-1]), atol=1e-4)
 # %% [markdown]
 # ## From here
 #
-# In a terminal, `transformer train --text novel.txt` trains a model twenty times as large in a few minutes, and
-# compares it with what counting can do; `transformer generate` talks with it, and `transformer explain` shows
-# all that happens inside, step by step, in a browser.
+# In a terminal, `transformer train --text novel.txt` trains a model nearly thirty times as large in a few
+# minutes, and compares it with what counting can do; `transformer generate` talks with it, and `transformer
+# explain` shows all that happens inside, step by step, in a browser.
 #
 # ## Exercise
 #

@@ -235,7 +235,7 @@ def likely_cause(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -
     if not actual.any():
         return "; it is zero: is the input missing from the rules, or detached on the way?"
     usable = np.abs(expected) > 1e-12
-    if usable.any():
+    if usable.any() and np.allclose(actual[~usable], 0, atol=1e-12):
         ratios = actual[usable] / expected[usable]
         if np.allclose(ratios, ratios.flat[0], rtol=1e-5):
             return f"; it is {ratios.flat[0]:.6g} times the right one throughout: a constant factor"
