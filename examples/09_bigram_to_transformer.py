@@ -88,10 +88,9 @@ assert mg.allclose(logits.grad, logits.detach().softmax(-1) - F.one_hot(what_cam
 #
 # ## Looking further back
 #
-# A table for the last 16 characters would have V^16 rows, more than there are atoms to write them with, and
-# almost every row would be empty. The transformer has no table. It has the parts of the last three lessons:
-# attention (8), scaled (6), in a frame of residual and LayerNorm (7), and the two layers of lesson 5 for each
-# token by itself.
+# A table for the last 16 characters would have V^16 rows, and almost every row would be empty. The transformer
+# has no table. It has the parts of the last three lessons: attention (8), scaled (6), in a frame of residual
+# and LayerNorm (7), and the two layers of lesson 5 for each token by itself.
 
 # %%
 CONTEXT, WIDTH, HEADS, LAYERS = 16, 32, 2, 2

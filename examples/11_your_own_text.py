@@ -131,7 +131,7 @@ assert mg.allclose(pattern.sum(-1), mg.ones(pattern.shape[:-1]), atol=1e-4)
 # Is a text harder to guess backwards? After the split, reverse both parts, with `[::-1]`, and compare the last
 # loss. Guess first. Then look at the table of places again: which letters are expensive now?
 #
-# *Check:* the losses differ by about 0.06 nats. The surprise of a whole text is the sum over its characters,
+# *Check:* the losses differ by less than 0.1 nats. The surprise of a whole text is the sum over its characters,
 # and P(a, b) = P(a) P(b | a) = P(b) P(a | b) says that a perfect guesser pays the same in both directions. But
-# it pays at other places: the last letters of words, which now come first, are cheaper than first letters were,
-# and what follows is dearer.
+# it pays at other places: the last letter of a word, which now comes first, is cheaper than the first one was,
+# and the letters after it are dearer.
