@@ -341,10 +341,10 @@ def test_weights_that_are_tied_where_the_config_says_they_are_not_are_refused(ti
     tiny(path, tie_weights=tied)
     content = mg.load(path)
     mg.save(replaced(content, ("config", "tie_weights"), not tied), path)
-    complaint(path)
+    assert "tie_weights" in complaint(path)
     separate = {name: tensor.clone() for name, tensor in content["model"].items()}
     mg.save({**replaced(content, ("config", "tie_weights"), True), "model": separate}, path)
-    complaint(path)
+    assert "tie_weights" in complaint(path)
 
 
 def test_many_tiny_blocks_take_no_more_memory_than_the_file(tmp_path):
@@ -355,7 +355,8 @@ def test_many_tiny_blocks_take_no_more_memory_than_the_file(tmp_path):
     config = {**content["config"], "d_model": 2, "n_heads": 1, "d_ff": 1, "n_layers": 100_000}
     table = mg.zeros(VOCABULARY, 2)
     rest = mg.zeros(n_parameters(Config.from_dict(config)) - table.numel())
-    mg.save({**content, "config": config, "model": {"embedding.token.weight": table, "rest": rest}}, path)
+    weights = {"embedding.token.weight": table, "output.weight": table, "rest": rest}
+    mg.save({**content, "config": config, "model": weights}, path)
     tracemalloc.start()
     try:
         assert "describes another model" in complaint(path)

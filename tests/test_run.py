@@ -535,6 +535,18 @@ def test_two_runs_in_one_directory_are_refused(tmp_path):
     transformer.resume(tmp_path / "run", TEXT, steps=9)
 
 
+@pytest.mark.parametrize("name", ["last.safetensors", "best.safetensors", "snapshots", "log.jsonl"])
+def test_a_directory_with_a_trace_of_a_run_is_not_begun_in(name, tmp_path):
+    """But with an empty log, as of a start that failed, it is."""
+    text, config = prepare()
+    (tmp_path / name).write_text("{}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="already holds a run"):
+        transformer.train(text, tmp_path, config, MICRO)
+    (tmp_path / name).unlink()
+    (tmp_path / "log.jsonl").touch()
+    transformer.train(text, tmp_path, config, MICRO)
+
+
 def test_a_file_system_without_locks_locks_nothing(tmp_path, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
 

@@ -129,13 +129,13 @@ def check_weights(config: Config, weights: dict[str, Tensor]) -> None:
         ValueError: there are more or fewer than the config asks for, they are tied where it says they are not, or
             something else than finite floating-point numbers.
     """
+    tied = weights.get("output.weight") is weights.get("embedding.token.weight")
+    if tied != config.tie_weights:
+        raise ValueError(f"its config says tie_weights={config.tie_weights}, but its weights say {tied}")
     held = sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in weights.values()}.values())
     if n_parameters(config) != held or config.n_layers > len(weights):
         raise ValueError(f"its config describes another model than the {held} numbers that it holds")
     check_finite(weights)
-    tied = weights.get("output.weight") is weights.get("embedding.token.weight")
-    if tied != config.tie_weights:
-        raise ValueError(f"its config says tie_weights={config.tie_weights}, but its weights say {tied}")
 
 
 def check_finite(tensors: dict[str, Tensor]) -> None:
