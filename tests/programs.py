@@ -229,7 +229,7 @@ class Program:
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """Carry the program out on Tensors and return the outputs."""
-        names = {"mg": mg, "F": mg.nn.functional, "inf": math.inf}
+        names = {"mg": mg, "np": np, "F": mg.nn.functional, "inf": math.inf}
         exec(compile(self.code(), "<program>", "exec"), names)
         return names.pop("program")(*leaves)  # no cycle remains: a function refers to the names it was made among
 
@@ -683,6 +683,22 @@ def product(d: Draft) -> None:
     else:
         b = d.choose(partners)
         d.emit(f"0.25 * ({a} @ {b})", f"0.25 * np.matmul({a}, {b})", [a, b])
+
+
+@kind
+def row_dots(d: Draft) -> None:
+    """The dot product of each row with that of another array whose rows are as long."""
+    a = d.operand(lambda a: a.ndim)
+    x = d.values[a]
+
+    def fits(b: np.ndarray) -> bool:
+        try:
+            return bool(b.ndim) and b.shape[-1] == x.shape[-1] and np.broadcast(x, b).size <= MOST
+        except ValueError:
+            return False
+
+    b = d.choose([name for name, b in d.values.items() if fits(b)])
+    d.emit(f"0.25 * np.vecdot({a}, {b})", f"0.25 * np.sum({a} * {b}, axis=-1)", [a, b])
 
 
 @kind
