@@ -751,6 +751,7 @@ class Runner:
                     for key in {m.key for m in self.mutants if m.file in ENGINE}:
                         self.executed.setdefault(key, []).append(number)
                 continue
+            forget_plans()
             profile = cProfile.Profile(builtins=False)
             start = time.perf_counter()
             profile.enable()
@@ -821,8 +822,7 @@ class Runner:
             function.__code__ = mutant.code.replace(  # type: ignore[union-attr]
                 co_name=function.__code__.co_name, co_qualname=function.__code__.co_qualname
             )
-        for operation in sys.modules["minigrad.op"].registry.values():
-            operation.plans.clear()  # made by the code before the change
+        forget_plans()
         items = self.executed.get(mutant.key, [])
         if mutant.file in ENGINE:  # executed by nearly every test: these are the ones about it
             items = [i for i in items if not self.beside(self.items[i].nodeid)]
@@ -888,6 +888,12 @@ class Runner:
                 bar.write(f"survived: {mutant.file}:{mutant.line} {mutant.function}: {mutant.change}")
             bar.update()
         bar.close()
+
+
+def forget_plans() -> None:
+    """Have the operations make their plans anew: they are kept, as made by the code before a change."""
+    for operation in sys.modules["minigrad.op"].registry.values():
+        operation.plans.clear()
 
 
 def stale(sources: dict[str, str], files: list[str], mutants: list[Mutant]) -> list[str]:
