@@ -96,6 +96,7 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
         ("rules/elementwise.py", "minimum, rule of y", "y < x → y <= x"),
     ],
     "a number that an outer where() discards, chosen so that nothing infinite comes of it": [
+        ("rules/elementwise.py", "pow_gradient_of_x", "in np.where(flat, 1, x): 1 → 2"),
         ("rules/elementwise.py", "_over_squared_distance", "in np.where(squared == 0, 1, squared): 1 → 2"),
         ("rules/reduce.py", "_std_gradient", "in np.where(out == 0, 1, out): 1 → 2"),
         ("rules/reduce.py", "_norm_gradient", "in np.where(out == 0, 1, out): 1 → 2"),
@@ -128,6 +129,21 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "x[True] and x[False] name no element twice either": [
         ("rules/indexing.py", "is_basic", f"{PART} and (not isinstance(part, bool)) → {PART}"),
+    ],
+    "e^(−∞ − c) is 0 for any c": [
+        ("rules/reduce.py", "_softmax_below", "in np.where(out == -np.inf, 0, out): 0 → 1"),
+        ("rules/reduce.py", "_softmax_below", "in np.where(out == -np.inf, 0, out): 0 → -1"),
+    ],
+    "the slow way to the same": [
+        (
+            "rules/elementwise.py",
+            "masked",
+            "if isinstance(product, np.ndarray) and np.isfinite(np.add.reduce(product, axis=None)): → if False:",
+        ),
+    ],
+    "it is 0 throughout": [
+        ("rules/elementwise.py", "no_gradient", "masked(g, False) → -masked(g, False)"),
+        ("rules/elementwise.py", "no_gradient", "masked(g, False) → 0.5 * masked(g, False)"),
     ],
     "an exchange is its own inverse, in either order": [
         ("rules/shape.py", "transpose, rule of x", "dim0 ↔ dim1"),
@@ -251,6 +267,21 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
             "kernels/layer_norm.py",
             "_layer_norm_backward",
             "(np.vecdot(dx, normalized) / max(d, 1)).astype(dx.dtype) → np.vecdot(dx, normalized) / max(d, 1)",
+        ),
+    ],
+    "of no versions none has changed": [
+        (
+            "graph.py",
+            "backward_pass",
+            "node.versions and node.plan.modified(node.versions) → node.plan.modified(node.versions)",
+        ),
+    ],
+    "the general form finds the same": [
+        (
+            "op.py",
+            "write_out_recording",
+            "f'inputs[{i}]._version' if i in arguments else f\"getattr(inputs[{i}], '_version', NEVER_WRITTEN)\" "
+            "→ f\"getattr(inputs[{i}], '_version', NEVER_WRITTEN)\"",
         ),
     ],
     "nobody writes to it": [

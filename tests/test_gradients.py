@@ -1277,6 +1277,34 @@ def test_every_einsum(equation):
     check_both_orders(lambda *xs: mg.einsum(equation[0], *xs), *equation[1:])
 
 
+REDUCTIONS = {
+    "sum": lambda x, dim, keepdim: x.sum(dim, keepdim),
+    "mean": lambda x, dim, keepdim: x.mean(dim, keepdim),
+    "var": lambda x, dim, keepdim: x.var(dim, keepdim=keepdim),
+    "std": lambda x, dim, keepdim: x.std(dim, keepdim=keepdim),
+    "amax": lambda x, dim, keepdim: x.amax(dim, keepdim),
+    "amin": lambda x, dim, keepdim: x.amin(dim, keepdim),
+    "prod": lambda x, dim, keepdim: x.prod(dim, keepdim),
+    "norm": lambda x, dim, keepdim: x.norm(dim=dim, keepdim=keepdim),
+    "logsumexp": lambda x, dim, keepdim: x.logsumexp((0, 1) if dim is None else dim, keepdim),
+}
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, -1, (0, 1), (-1,), None], ids=str)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_every_reduction(name, dim, keepdim):
+    """Over each dimension of a square, where a gradient that isn't put back beside its rows fits all the same."""
+    check_both_orders(lambda x: REDUCTIONS[name](x, dim, keepdim), (3, 3))
+
+
+@pytest.mark.parametrize("offset", [-2, -1, 0, 1, 2])
+@pytest.mark.parametrize("dims", [(0, 1), (1, 0), (-1, -2)], ids=str)
+def test_every_diagonal(offset, dims):
+    """Above, on and below the main one, in either order of the dimensions."""
+    check_both_orders(lambda x: x.diagonal(offset, *dims), (3, 4))
+
+
 @pytest.mark.parametrize("pair", MATMUL_SHAPES, ids=str)
 def test_every_matmul(pair):
     """Vectors, matrices and batches on either side."""

@@ -13,7 +13,7 @@ import minigrad.kernels.cross_entropy
 import minigrad.nn.functional as F
 import minigrad.special
 from minigrad.graph import backward_pass
-from minigrad.op import op, registry
+from minigrad.op import kernel, op, registry
 
 
 def leaf(array):
@@ -375,7 +375,12 @@ def test_a_norm_and_a_deviation_of_exactly_1():
 
 
 def test_no_element_is_the_largest_where_one_is_nan():
+    """Nor has the gradient of that row a derivative: nothing is divided by the number of largest elements, 0."""
     assert gradient_of(lambda x: x.amax(), [np.nan, 1.0]) == [[0, 0]]
+    x, g = leaf([[np.nan, 1.0], [2.0, 1.0]]), leaf([3.0, 5.0])
+    (first,) = mg.autograd.grad(x.amax(1), x, g, create_graph=True)
+    assert first.tolist() == [[0, 0], [5, 0]]
+    assert mg.autograd.grad(first.sum(), g)[0].tolist() == [0, 1]
 
 
 def test_the_product_over_no_dimension():
@@ -405,6 +410,7 @@ def test_diagonals_of_dimensions_counted_from_the_end(dims, rng):
         (lambda x: (x, x.square()), "square needs its input 'x'"),
         (lambda x: (x, mg.mul(leaf([3.0, 4.0]) * 1, x)), "mul needs its input 'y'"),
         (lambda x: (x, mg.mul(x, leaf([3.0, 4.0]) * 1)), "mul needs its input 'x'"),
+        (lambda x: (x, mg.mul((leaf([3.0, 4.0]) * 1).neg_(), x)), "mul needs its input 'y'"),  # 'x' at version 1
         (lambda x: (x, mg.div(leaf([3.0, 4.0]) * 1, x)), "div needs its input 'y'"),
         (lambda x: ((y := mg.div(leaf([3.0, 4.0]) * 1, x)), y), "div needs its result"),
     ],
@@ -508,6 +514,15 @@ def test_a_rule_that_leaves_the_graph():
         assert recorded.tolist() == plain.tolist()
 
 
+def test_a_kernel_that_answers_for_no_argument_records_nothing():
+    @kernel(lambda g: (), [])
+    def rounded(x):
+        return np.round(x)
+
+    del registry["rounded"]
+    assert not rounded(leaf([1.2])).requires_grad
+
+
 def test_a_rule_whose_gradient_is_not_wanted_does_not_run():
     """``grad(y, x)`` asks for x alone, though another operand requires a gradient as well."""
 
@@ -545,9 +560,10 @@ def test_a_write_that_is_not_recorded_leaves_a_view_where_it_is():
         (lambda y: y.sin_(), np.cos),
         (lambda y: y.mul_(y), lambda x: 2 * x),
         (lambda y: y.pow_(y), lambda x: x**x * (np.log(x) + 1)),
+        (lambda y: y.pow_(leaf([2.0, 3.0])), lambda x: np.array([2, 3]) * x ** [1, 2]),
         (lambda y: y.exp_(), np.exp),
     ],
-    ids=["sin_", "mul_ by itself", "pow_ by itself", "exp_"],
+    ids=["sin_", "mul_ by itself", "pow_ by itself", "pow_", "exp_"],
 )
 def test_an_update_keeps_the_old_value_for_its_rule(update, slope):
     """Once or twice, alone or beside others; the result that a rule needs is the one that is there."""

@@ -74,8 +74,8 @@ def pow_gradient_of_x(g: Array, x: Array, y: Array) -> Array:
     """d/dx xʸ = y xʸ⁻¹, and 0 where y = 0, also at x = 0."""
     if isinstance(y, int | float):
         return g * (y * x ** (y - 1)) if y != 0 else no_gradient(g)
-    # At y = 0 the formula gives 0 by itself, and the right derivative in y, unless x⁻¹ is infinite or NaN.
-    flat = np.logical_and(y == 0, np.logical_not(np.abs(x) > np.finfo(x.dtype).tiny))
+    # At y = 0 the formula gives 0 by itself, and the right derivatives, unless x⁻² is infinite or NaN.
+    flat = np.logical_and(y == 0, np.logical_not(x * x >= np.finfo(x.dtype).tiny))
     return g * np.where(flat, 0, y * np.where(flat, 1, x) ** (y - 1))
 
 
