@@ -245,7 +245,7 @@ def multinomial(
     Raises:
         RuntimeError: a probability is negative or not finite, a row sums to 0, or too few are above 0.
     """
-    weights = probs._data.astype(np.float64)
+    weights = np.asarray(probs._data, np.float64)
     if weights.ndim not in (1, 2) or num_samples < 1:
         raise RuntimeError(
             f"multinomial() needs (V,) or (n, V) and num_samples > 0, not {probs.shape} and {num_samples}"

@@ -81,6 +81,7 @@ class Block(nn.Module):
         return BlockStep(
             self.pre,
             "relu" if ffn.activation is F.relu else "gelu",
+            attention.n_heads,
             (attention.W_Q, attention.W_K, attention.W_V),
             attention.W_O,
             ffn.expand,

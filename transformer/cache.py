@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import minigrad as mg
 from minigrad import Tensor
-from minigrad.kernels.decoder_step import DecoderStep
 
 
 class Memory(NamedTuple):
@@ -55,17 +54,14 @@ class KeyValueCache:
     ((1, 3, 65), (1, 1, 65), [4])
     """
 
-    def __init__(self, kept: Sequence[Tensor], lengths: Sequence[int], step: DecoderStep | None = None) -> None:
+    def __init__(self, kept: Sequence[Tensor], lengths: Sequence[int]) -> None:
         self.kept = list(kept)  # of each block (2, B, H, capacity, d_k)
         self.lengths = list(lengths)  # tokens that each text holds
-        self.step = step  # what takes a single token of a single text through the model, if there is such a thing
 
     def take(self, rows: Sequence[int]) -> KeyValueCache:
         """Return a cache of these texts alone, a copy."""
         index = list(rows)
-        return KeyValueCache(
-            [kept[:, index] for kept in self.kept], [self.lengths[row] for row in rows], self.step
-        )
+        return KeyValueCache([kept[:, index] for kept in self.kept], [self.lengths[row] for row in rows])
 
     def put(self, rows: Sequence[int], part: KeyValueCache) -> None:
         """Replace these texts by those of another cache."""
@@ -107,14 +103,3 @@ class KeyValueCache:
     def advance(self, n_tokens: int) -> None:
         """Count the tokens of a pass as read, now that every block has."""
         self.lengths = [length + n_tokens for length in self.lengths]
-
-    def read_one(self, token: int, position: Tensor) -> Tensor:
-        """Return the logits (1, 1, V) after a single token, whose position's fingerprint is (1, d), in one call.
-
-        Raises:
-            IndexError: there is no such token.
-        """
-        assert self.step is not None
-        logits = self.step(token, position, self.kept, self.lengths[0])
-        self.advance(1)
-        return logits

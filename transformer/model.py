@@ -57,8 +57,6 @@ class Transformer(nn.Module):
         memories: Sequence[Memory | None] = [None] * len(self.blocks)
         if cache is not None:
             starts, memories = cache.prepare(*ids.shape)
-            if cache.step is not None and ids.shape == (1, 1) and not capture.on:
-                return cache.read_one(ids.item(), self.embedding.positions(starts[0], starts[0] + 1))
         x = self.embedding(ids, capture, starts)  # (B, T, d)
         for i, (block, memory) in enumerate(zip(self.blocks, memories, strict=True)):
             x = block(x, capture.within(f"blocks.{i}"), memory)  # (B, T, d)
@@ -73,8 +71,6 @@ class Transformer(nn.Module):
     def new_cache(self, batch_size: int = 1, capacity: int | None = None) -> KeyValueCache:
         """Return an empty cache for so many texts, with room for ``capacity`` tokens (default: the context).
 
-        It is good for the model as it now is: with other weights, start a new one.
-
         Raises:
             ValueError: the model is not causal, so that what comes later changes the keys of what came before.
         """
@@ -82,10 +78,10 @@ class Transformer(nn.Module):
             raise ValueError("only a causal model can use a cache: in others every token sees the later ones too")
         shape = (2, batch_size, self.config.n_heads, capacity or self.config.context, self.config.d_k)
         kept = [mg.zeros(shape, dtype=self.output.weight.dtype) for _ in self.blocks]
-        return KeyValueCache(kept, [0] * batch_size, self.step())
+        return KeyValueCache(kept, [0] * batch_size)
 
     def step(self) -> DecoderStep | None:
-        """Return what takes single tokens through this model, many times as fast as its modules do.
+        """Return what takes single tokens through this model, with its weights as they now are, much quicker.
 
         None if it is not only what its files say: a module was replaced or has a hook, or dropout is on.
         """

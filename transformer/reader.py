@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import minigrad as mg
 from minigrad import Tensor
+from minigrad.kernels.decoder_step import DecoderStep
+from transformer.cache import KeyValueCache
 from transformer.model import Transformer
 
 
@@ -52,6 +54,7 @@ class Reader:
         self.visible: list[list[int]] = [[] for _ in range(batch_size)]
         # In a model that is not causal all is read again for each token: later ones change the earlier.
         self.cache = model.new_cache(batch_size, min(self.window, context)) if model.config.causal else None
+        self.step = model.step() if self.cache is not None else None  # the quick way for a single token
         self.slid = False  # whether a text has outgrown the window
 
     def read(self, new: Sequence[Sequence[int]]) -> Tensor:
@@ -80,6 +83,8 @@ class Reader:
         """
         known = [0] * len(self.visible) if self.cache is None else self.cache.lengths
         unread = [text[n:] for text, n in zip(self.visible, known, strict=True)]
+        if self.cache is not None and self.step is not None and len(unread) == len(unread[0]) == 1:
+            return self.read_one(unread[0][0], self.cache, self.step)
         if all(len(tokens) == len(unread[0]) for tokens in unread):
             return self.model(mg.tensor(unread), cache=self.cache)[:, -1]  # type: ignore[no-any-return]
         logits: dict[int, Tensor] = {}
@@ -91,6 +96,14 @@ class Reader:
                 self.cache.put(rows, part)
             logits.update(zip(rows, last, strict=True))
         return mg.stack([logits[row] for row in range(len(unread))])
+
+    def read_one(self, token: int, cache: KeyValueCache, step: DecoderStep) -> Tensor:
+        """Pass a single token of a single text through the model; return the logits (1, V) after it."""
+        (place,) = cache.lengths
+        cache.reserve(place + 1)
+        logits = step(token, self.model.embedding.positions(place, place + 1), cache.kept, place)
+        cache.advance(1)
+        return logits
 
     def note(self) -> str:
         """Return a sentence if a text is longer than what the model sees, or was trained to see; else ""."""

@@ -30,6 +30,12 @@ class Affine:
         self.weight = weights[0] if len(layers) == 1 else np.concatenate(weights)
         self.bias = np.concatenate(biases) if biases else None
 
+    def scale_rows(self, n: int, factor: float) -> None:
+        """Multiply the first n outputs of several joined layers by ``factor``."""
+        self.weight[:n] *= factor
+        if self.bias is not None:
+            self.bias[:n] *= factor
+
     def __call__(self, x: Array) -> Array:
         out = self.weight.dot(x)
         if self.bias is not None:
@@ -65,6 +71,7 @@ class BlockStep:
     Args:
         norm_first: as above.
         activation: "relu" or "gelu".
+        n_heads: H, of d_k = d / H dimensions each.
         in_proj: W_Q, W_K and W_V, each (d, d).
         out_proj: W_O (d, d).
         linear1, linear2: the FFN's (d_ff, d) and (d, d_ff).
@@ -75,6 +82,7 @@ class BlockStep:
         self,
         norm_first: bool,
         activation: str,
+        n_heads: int,
         in_proj: Sequence[Linear],
         out_proj: Linear,
         linear1: Linear,
@@ -85,6 +93,8 @@ class BlockStep:
         self.norm_first = norm_first
         self.activation = activation
         self.in_proj, self.out_proj = Affine(*in_proj), Affine(out_proj)  # three products as one
+        d = self.in_proj.weight.shape[1]
+        self.in_proj.scale_rows(d, 1 / math.sqrt(d // n_heads))  # q is divided by √d_k as it is made
         self.linear1, self.linear2 = Affine(linear1), Affine(linear2)
         self.norm1, self.norm2 = Normalize(norm1), Normalize(norm2)
         self.zeros = np.zeros(len(self.linear1.weight), self.linear1.weight.dtype)
@@ -98,14 +108,13 @@ class BlockStep:
         return self.norm2(x + self.feed_forward(x))
 
     def attend(self, x: Array, kept: Array, end: int) -> Array:
-        """softmax(K q / √d_k) V in each head, mixed by W_O: (d,) → (d,)."""
+        """softmax(K q) V in each head, mixed by W_O: (d,) → (d,)."""
         _, n_heads, _, d_k = kept.shape
         qkv = self.in_proj(x).reshape(3, n_heads, d_k)
         kept[:, :, end - 1] = qkv[1:]
         keys, values = kept[:, :, :end]  # (H, S, d_k)
         weights = (keys @ qkv[0, :, :, None])[..., 0]  # (H, S)
         weights -= np.maximum.reduce(weights, axis=1, keepdims=True)
-        weights *= 1 / math.sqrt(d_k)
         np.exp(weights, out=weights)
         weights /= np.add.reduce(weights, axis=1, keepdims=True)
         z = weights[:, None] @ values  # (H, 1, d_k)
@@ -149,7 +158,7 @@ class DecoderStep:
         self.output = Affine(output)
 
     def __call__(self, token: int, position: Tensor, memory: Sequence[Tensor], place: int) -> Tensor:
-        """Return the logits (1, 1, V) of what comes after a token.
+        """Return the logits (1, V) of what comes after a token.
 
         Args:
             token: its id.
@@ -170,4 +179,4 @@ class DecoderStep:
                 x = block(x, kept._data[:, 0], place + 1)
             if self.norm is not None:
                 x = self.norm(x)
-            return Tensor(self.output(x)[None, None])
+            return Tensor(self.output(x)[None])
