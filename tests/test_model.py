@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -350,6 +351,51 @@ def test_without_the_mask_tokens_see_what_comes_later(double, rng):
     causal = make_model()
     assert difference(causal(ids)[:, 0], causal(changed)[:, 0]) == 0
     assert difference(causal(ids), logits) > 1e-3
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_texts_of_different_lengths_share_a_batch_as_if_each_were_alone(double, causal, rng):
+    model = make_model(causal=causal)
+    ids, lengths = draw_ids(rng, 3, 6), [6, 1, 4]
+    mask = mg.arange(6) < mg.tensor(lengths).unsqueeze(1)
+    logits = model(ids, attention_mask=mask)
+    for row, length in enumerate(lengths):
+        alone = model(ids[row : row + 1, :length])
+        assert difference(logits[row, :length], alone[0]) < 1e-13
+    captured, cache = model.run_with_cache(ids, attention_mask=mask)
+    assert difference(logits, captured) < 1e-13
+    pattern = array(cache["blocks.1.attention.pattern"])
+    assert (pattern[2, :, :, 4:] == 0).all()
+    assert (pattern[2, :, 3, :4] > 0).all()
+    if not causal:
+        assert difference(logits[1, :1], model(ids)[1, :1]) > 1e-3, "without the mask, padding is seen"
+
+
+def test_nothing_flows_back_into_a_masked_token_and_a_causal_model_stays_causal(double, rng):
+    model, ids = make_model(), draw_ids(rng, 1, 5)
+    mask = mg.tensor([[False, True, True, True, True]])
+    logits, cache = model.run_with_cache(ids, retain_grad=True, attention_mask=mask)
+    logits[0, 2].sum().backward()
+    gradient = array(cache["embed"].grad)[0]
+    assert np.abs(gradient).max(-1).astype(bool).tolist() == [False, True, True, False, False]
+    assert np.isfinite(array(logits)).all(), "also of the first, which sees nothing"
+
+
+@pytest.mark.parametrize(
+    "mask", [mg.ones(2, 6), mg.ones(2, 5).bool(), mg.ones(6, 2).bool(), mg.ones(2, 1, 1, 6).bool()]
+)
+def test_a_mask_of_another_shape_or_type_is_refused_with_both(mask, rng):
+    expected = rf"boolean of shape \(2, 6\), .* not {mask.dtype} of shape {re.escape(str(tuple(mask.shape)))}$"
+    with pytest.raises(ValueError, match=expected):
+        make_model()(draw_ids(rng, 2, 6), attention_mask=mask)
+
+
+def test_a_cache_takes_no_mask(rng):
+    model, mask = make_model(), mg.ones(1, 1).bool()
+    cache = model.new_cache()
+    with mg.no_grad(), pytest.raises(ValueError, match="without attention_mask"):
+        model(draw_ids(rng, 1, 1), cache=cache, attention_mask=mask)
+    assert cache.lengths == [0]
 
 
 def test_learned_positions_are_rows_of_a_table(double, rng):

@@ -15,6 +15,15 @@ from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 
 
+def causal_mask(n_queries: int, n_keys: int) -> Tensor:
+    """Return True where query t may see key s of a causal model, s ≤ t: (n_queries, n_keys).
+
+    >>> causal_mask(2, 3).tolist()
+    [[True, False, False], [True, True, False]]
+    """
+    return mg.ones(n_queries, n_keys).tril().bool()
+
+
 def linear(d_in: int, d_out: int, bias: bool) -> nn.Linear:
     """Return x Wᵀ + b with Xavier's initial weights, which keep the size of vectors, and b = 0."""
     layer = nn.Linear(d_in, d_out, bias=bias)
@@ -39,10 +48,20 @@ class MultiHeadAttention(nn.Module):
         self.W_V = linear(config.d_model, config.d_model, config.bias)
         self.W_O = linear(config.d_model, config.d_model, config.bias)
 
-    def forward(self, x: Tensor, capture: Capture = NOTHING, memory: Memory | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        capture: Capture = NOTHING,
+        memory: Memory | None = None,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
         """Return what each token gathers from those it may see: (B, T, d) → (B, T, d).
 
-        These are the T tokens of ``x``, and with a ``memory`` also those before them: S keys in all.
+        These are the T tokens of ``x``, and with a ``memory`` also those before them: S keys in all.  Without one,
+        an ``attention_mask`` (B, T) can be False for those that nobody may see: padding.
+
+        Raises:
+            ValueError: the mask is of another shape or not boolean.
         """
         B, T, d = x.shape
         q = self.heads(self.W_Q(x))  # (B, H, T, d_k)   what each token is looking for
@@ -52,6 +71,8 @@ class MultiHeadAttention(nn.Module):
         if memory is not None:
             k, v = memory.extend(k, v)  # (B, H, S, d_k)
             mask, causal = memory.mask, memory.is_causal
+        elif attention_mask is not None:
+            mask, causal = self.mask_of_scores(attention_mask, B, T), False
         if capture.on:
             z = self.attend_step_by_step(q, k, v, capture, mask, causal)
         else:
@@ -68,6 +89,20 @@ class MultiHeadAttention(nn.Module):
         B, T, _ = x.shape
         return x.view(B, T, self.n_heads, self.d_k).transpose(1, 2)
 
+    def mask_of_scores(self, attention_mask: Tensor, B: int, T: int) -> Tensor:
+        """Return True where a query may see a key, (B, 1, 1, T) or (B, 1, T, T): a token, and none of the future.
+
+        Raises:
+            ValueError: the mask is of another shape or not boolean.
+        """
+        if attention_mask.shape != (B, T) or attention_mask.dtype != mg.bool:
+            raise ValueError(
+                f"attention_mask must be boolean of shape {(B, T)}, True for tokens and False for padding, "
+                f"not {attention_mask.dtype} of shape {tuple(attention_mask.shape)}"
+            )
+        mask = attention_mask[:, None, None]  # (B, 1, 1, T)   the same for every head and query
+        return mask & causal_mask(T, T) if self.causal else mask
+
     def attend_step_by_step(
         self,
         q: Tensor,
@@ -80,7 +115,7 @@ class MultiHeadAttention(nn.Module):
         """The same as the fused kernel, with every step in sight.  T queries, S keys."""
         scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)  # (B, H, T, S)   query t against key s
         if self.causal if causal is None else causal:
-            mask = mg.ones(*scores.shape[-2:]).tril() == 1  # (T, T)   True where s ≤ t
+            mask = causal_mask(*scores.shape[-2:])  # (T, T)
         if mask is not None:
             scores = scores.masked_fill(~mask, -math.inf)
         pattern = scores.softmax(-1)  # (B, H, T, S)   each row sums to 1, the future weighs 0

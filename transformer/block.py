@@ -54,22 +54,32 @@ class Block(nn.Module):
     def extra_repr(self) -> str:
         return f'norm="{"pre" if self.pre else "post"}"'
 
-    def forward(self, x: Tensor, capture: Capture = NOTHING, memory: Memory | None = None) -> Tensor:
-        """Return the refined vectors: (B, T, d) → (B, T, d), attending to what is in ``memory`` as well."""
-        x = self.sublayer("attention", x, capture, memory)
+    def forward(
+        self,
+        x: Tensor,
+        capture: Capture = NOTHING,
+        memory: Memory | None = None,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Return the refined vectors: (B, T, d) → (B, T, d).
+
+        They attend to what is in ``memory`` as well, or else not to padding: where ``attention_mask`` (B, T) is
+        False.
+        """
+        x = self.sublayer("attention", x, capture, memory, attention_mask)
         return self.sublayer("ffn", x, capture)
 
-    def sublayer(self, name: str, x: Tensor, capture: Capture, *memory: Memory | None) -> Tensor:
+    def sublayer(self, name: str, x: Tensor, capture: Capture, *others: Memory | Tensor | None) -> Tensor:
         """Run attention or the FFN within its residual connection and its LayerNorm (B, T, d)."""
         layer, norm = getattr(self, name), getattr(self, f"norm_{name}")
         normalized: Tensor
         if self.pre:
             normalized = norm(x)
-            x = x + self.dropout(layer(normalized, capture.within(name), *memory))  # the input, plus a correction
+            x = x + self.dropout(layer(normalized, capture.within(name), *others))  # the input, plus a correction
             capture(f"residual_{name}", x)
             capture(f"norm_{name}", normalized)
             return x
-        x = x + self.dropout(layer(x, capture.within(name), *memory))  # the input, plus a correction
+        x = x + self.dropout(layer(x, capture.within(name), *others))  # the input, plus a correction
         normalized = norm(x)
         capture(f"residual_{name}", x)
         capture(f"norm_{name}", normalized)

@@ -40,14 +40,21 @@ class Transformer(nn.Module):
         if config.tie_weights:
             self.output.weight = self.embedding.token.weight
 
-    def forward(self, ids: Tensor, capture: Capture = NOTHING, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self,
+        ids: Tensor,
+        capture: Capture = NOTHING,
+        cache: KeyValueCache | None = None,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
         """Return the logits (B, T, V) of token ids (B, T): at each position, scores for the token after it.
 
-        With a ``cache`` the tokens continue the B texts that it holds, and are added to it.
+        With a ``cache`` the tokens continue the B texts that it holds, and are added to it.  Texts of different
+        lengths in one batch are padded at their ends, and ``attention_mask`` (B, T) is False for the padding.
 
         Raises:
             ValueError: the ids are of another shape, or too many for learned positions, or the cache is for
-                another number of texts.
+                another number of texts; the mask is of another shape, or not boolean, or comes with a cache.
             IndexError: an id is not below V.
             RuntimeError: there is a cache, but operations are being recorded.
         """
@@ -56,10 +63,12 @@ class Transformer(nn.Module):
         starts: Sequence[int] = (0,)
         memories: Sequence[Memory | None] = [None] * len(self.blocks)
         if cache is not None:
+            if attention_mask is not None:
+                raise ValueError("a cache knows the length of each text: give it texts without attention_mask")
             starts, memories = cache.prepare(*ids.shape)
         x = self.embedding(ids, capture, starts)  # (B, T, d)
         for i, (block, memory) in enumerate(zip(self.blocks, memories, strict=True)):
-            x = block(x, capture.within(f"blocks.{i}"), memory)  # (B, T, d)
+            x = block(x, capture.within(f"blocks.{i}"), memory, attention_mask)  # (B, T, d)
         if self.norm is not None:
             x = self.norm(x)  # (B, T, d)
         logits: Tensor = self.output(x)  # (B, T, V)
@@ -102,7 +111,9 @@ class Transformer(nn.Module):
             logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), label_smoothing=label_smoothing
         )
 
-    def run_with_cache(self, ids: Tensor, retain_grad: bool = False) -> tuple[Tensor, dict[str, Tensor]]:
+    def run_with_cache(
+        self, ids: Tensor, retain_grad: bool = False, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the logits and every tensor on the way to them, by name.
 
         The names: ``embed`` (the table's rows), ``positions``; for each block i, under ``blocks.i.``:
@@ -113,9 +124,10 @@ class Transformer(nn.Module):
         Args:
             ids: token ids (B, T).
             retain_grad: keep their gradients too: a later ``backward`` fills the ``grad`` of each.
+            attention_mask: (B, T), False for padding.
         """
         cache: dict[str, Tensor] = {}
-        logits = self(ids, Capture(cache))
+        logits = self(ids, Capture(cache), attention_mask=attention_mask)
         if retain_grad:
             for tensor in cache.values():
                 if tensor.requires_grad:
