@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor, nn
@@ -15,13 +16,13 @@ from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 
 
-def causal_mask(n_queries: int, n_keys: int) -> Tensor:
+def causal_mask(n_queries: int, n_keys: int, device: Any = None) -> Tensor:
     """Return True where query t may see key s of a causal model, s ≤ t: (n_queries, n_keys).
 
     >>> causal_mask(2, 3).tolist()
     [[True, False, False], [True, True, False]]
     """
-    return mg.ones(n_queries, n_keys).tril().bool()
+    return mg.ones(n_queries, n_keys, device=device).tril().bool()
 
 
 def linear(d_in: int, d_out: int, bias: bool) -> nn.Linear:
@@ -101,7 +102,7 @@ class MultiHeadAttention(nn.Module):
                 f"not {attention_mask.dtype} of shape {tuple(attention_mask.shape)}"
             )
         mask = attention_mask[:, None, None]  # (B, 1, 1, T)   the same for every head and query
-        return mask & causal_mask(T, T) if self.causal else mask
+        return mask & causal_mask(T, T, mask.device) if self.causal else mask
 
     def attend_step_by_step(
         self,
@@ -115,7 +116,7 @@ class MultiHeadAttention(nn.Module):
         """The same as the fused kernel, with every step in sight.  T queries, S keys."""
         scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)  # (B, H, T, S)   query t against key s
         if self.causal if causal is None else causal:
-            mask = causal_mask(*scores.shape[-2:])  # (T, T)
+            mask = causal_mask(q.shape[-2], k.shape[-2], q.device)  # (T, T)
         if mask is not None:
             scores = scores.masked_fill(~mask, -math.inf)
         pattern = scores.softmax(-1)  # (B, H, T, S)   each row sums to 1, the future weighs 0

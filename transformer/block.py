@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from minigrad import Tensor, nn
-from minigrad.kernels.decoder_step import BlockStep
 from minigrad.nn import functional as F
 from transformer.attention import MultiHeadAttention, linear
 from transformer.cache import Memory
@@ -84,18 +83,3 @@ class Block(nn.Module):
         capture(f"residual_{name}", x)
         capture(f"norm_{name}", normalized)
         return normalized
-
-    def step(self) -> BlockStep:
-        """Return this block as it is in `minigrad.kernels.decoder_step`: for single tokens, without dropout."""
-        attention, ffn = self.attention, self.ffn
-        return BlockStep(
-            self.pre,
-            "relu" if ffn.activation is F.relu else "gelu",
-            attention.n_heads,
-            (attention.W_Q, attention.W_K, attention.W_V),
-            attention.W_O,
-            ffn.expand,
-            ffn.contract,
-            self.norm_attention,
-            self.norm_ffn,
-        )

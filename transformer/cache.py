@@ -86,18 +86,21 @@ class KeyValueCache:
         start, end = min(self.lengths), max(self.lengths) + n_tokens
         self.reserve(end)
         places = mask = None
+        device = self.kept[0].device
         if end - start > n_tokens:  # the texts differ in length
-            places = mg.tensor(self.lengths).unsqueeze(1) + mg.arange(n_tokens)  # (B, T)
-            mask = (mg.arange(end) <= places.unsqueeze(2)).unsqueeze(1)  # (B, 1, T, S)
+            new = mg.arange(n_tokens, device=device)  # (T,)
+            places = mg.tensor(self.lengths, device=device).unsqueeze(1) + new  # (B, T)
+            mask = (mg.arange(end, device=device) <= places.unsqueeze(2)).unsqueeze(1)  # (B, 1, T, S)
         elif n_tokens > 1 and start > 0:
-            mask = mg.arange(end) <= mg.arange(start, end).unsqueeze(1)  # (T, S)
+            seen = mg.arange(end, device=device)  # (S,)
+            mask = seen <= seen[start:].unsqueeze(1)  # (T, S)
         return self.lengths, [Memory(kept, start, end, places, mask) for kept in self.kept]
 
     def reserve(self, n_tokens: int) -> None:
         """Make room for so many tokens of each text: if there is too little, twice as much as there was."""
         *shape, capacity, d_k = self.kept[0].shape
         if n_tokens > capacity:
-            more = mg.zeros(*shape, max(n_tokens, 2 * capacity) - capacity, d_k, dtype=self.kept[0].dtype)
+            more = self.kept[0].new_zeros(*shape, max(n_tokens, 2 * capacity) - capacity, d_k)
             self.kept = [mg.cat([kept, more], 3) for kept in self.kept]
 
     def advance(self, n_tokens: int) -> None:

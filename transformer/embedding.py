@@ -90,5 +90,5 @@ class Embedding(nn.Module):
                     f"learned positions end at {self.context}, but position {end - 1} was asked for: "
                     "give fewer tokens, or train with sinusoidal positions, which extend"
                 )
-            self.position = table = sinusoids(max(end, 2 * len(table)), self.d_model, table.dtype)
+            self.position = table = sinusoids(max(end, 2 * len(table)), self.d_model, table.dtype).to(table.device)
         return table[start:end]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import minigrad as mg
 from minigrad import Tensor, nn
-from minigrad.kernels.decoder_step import DecoderStep
 from minigrad.nn import functional as F
-from transformer.attention import MultiHeadAttention
-from transformer.block import Block, FeedForward
+from transformer.block import Block
 from transformer.cache import KeyValueCache, Memory
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
@@ -86,23 +83,8 @@ class Transformer(nn.Module):
         if not self.config.causal:
             raise ValueError("only a causal model can use a cache: in others every token sees the later ones too")
         shape = (2, batch_size, self.config.n_heads, capacity or self.config.context, self.config.d_k)
-        kept = [mg.zeros(shape, dtype=self.output.weight.dtype) for _ in self.blocks]
+        kept = [self.output.weight.new_zeros(shape) for _ in self.blocks]
         return KeyValueCache(kept, [0] * batch_size)
-
-    def step(self) -> DecoderStep | None:
-        """Return what takes single tokens through this model, with its weights as they now are, much quicker.
-
-        None if it is not only what its files say: a module was replaced or has a hook, or dropout is on.
-        """
-        known: set[type[nn.Module]] = {Transformer, Embedding, Block, MultiHeadAttention, FeedForward}
-        known |= {nn.ModuleList, nn.Embedding, nn.Linear, nn.LayerNorm, nn.Dropout}
-        for module in self.modules():
-            if type(module) not in known or module._forward_hooks or "forward" in vars(module):
-                return None
-        if self.training and self.config.dropout > 0:
-            return None
-        scale, blocks = math.sqrt(self.config.d_model), [block.step() for block in self.blocks]
-        return DecoderStep(self.embedding.token, scale, blocks, self.norm, self.output)
 
     def loss(self, ids: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Return the mean cross-entropy, in nats per token, of ``targets`` (B, T) given ``ids`` (B, T)."""

@@ -9,6 +9,7 @@ from minigrad import Tensor
 from minigrad.kernels.decoder_step import DecoderStep
 from transformer.cache import KeyValueCache
 from transformer.model import Transformer
+from transformer.step import decoder_step
 
 
 def first_visible(n_tokens: int, window: int) -> int:
@@ -54,7 +55,7 @@ class Reader:
         self.visible: list[list[int]] = [[] for _ in range(batch_size)]
         # In a model that is not causal all is read again for each token: later ones change the earlier.
         self.cache = model.new_cache(batch_size, min(self.window, context)) if model.config.causal else None
-        self.step = model.step() if self.cache is not None else None  # the quick way for a single token
+        self.step = decoder_step(model) if self.cache is not None else None  # the quick way for a single token
         self.slid = False  # whether a text has outgrown the window
 
     def read(self, new: Sequence[Sequence[int]]) -> Tensor:
