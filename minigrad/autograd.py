@@ -10,6 +10,7 @@ import numpy as np
 
 from minigrad.anomaly import detect_anomaly as detect_anomaly
 from minigrad.function import Function as Function
+from minigrad.function import FunctionCtx as FunctionCtx
 from minigrad.graph import backward_pass
 from minigrad.observers import keep_values as keep_values
 from minigrad.tensor import Tensor, accumulate, start_of_backward

@@ -32,8 +32,8 @@ class FunctionCtx:
         self.non_differentiable = outputs
 
     @property
-    def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """The tensors that ``save_for_backward`` was given; for use in backward.
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The tensors (or None) that ``save_for_backward`` was given; for use in backward.
 
         Raises:
             RuntimeError: one was written in place since.
@@ -101,8 +101,8 @@ class Function:
         raise NotImplementedError
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        """Return the gradient of each argument of ``forward``."""
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        """Return the gradient of each argument of ``forward``, from ``ctx`` and the gradient of each output."""
         raise NotImplementedError("a Function must define backward(ctx, ...)")
 
     @classmethod

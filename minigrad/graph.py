@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -97,6 +97,10 @@ class _GradMode:
 
     mode: ClassVar[bool]
 
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: Function) -> Function: ...  # type: ignore[misc]
     def __new__(cls, function: Any = None) -> Any:
         """Return the mode; of a function, as in ``@no_grad`` without parentheses, the decorated function."""
         return super().__new__(cls) if function is None else cls()(function)

@@ -1,5 +1,6 @@
 """The transformer of "Attention Is All You Need", on minigrad alone, from text to trained model to text."""
 
+from minigrad import __version__ as __version__
 from transformer.checkpoint import load_checkpoint, save_checkpoint
 from transformer.config import Config
 from transformer.generation import generate

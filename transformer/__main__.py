@@ -6,6 +6,7 @@ import difflib
 import sys
 from collections.abc import Sequence
 
+from transformer import __version__
 from transformer.commands import COMMANDS
 from transformer.commands.options import Parser
 from transformer.run import Stopped
@@ -19,6 +20,7 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
         description='Train the transformer of "Attention Is All You Need" on real text, and talk to it.',
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="print the version")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     made: dict[str, Parser] = {}
     for name, command in COMMANDS.items():
