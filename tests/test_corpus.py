@@ -217,6 +217,12 @@ def test_characters_of_every_width() -> None:
                 tokenizer.encode(last + unknown)
 
 
+def test_a_text_without_a_window_says_so() -> None:
+    assert random_batch(mg.arange(5), 2, context=4)[1].tolist() == [[1, 2, 3, 4]] * 2
+    with pytest.raises(ValueError, match="a text of 4 tokens has no window of 4 tokens"):
+        random_batch(mg.arange(4), 2, context=4)
+
+
 def test_batches_of_compact_ids_are_those_of_wide_ones() -> None:
     wide = mg.arange(250)
     compact = mg.frombuffer(bytes(range(250)), dtype=mg.uint8)

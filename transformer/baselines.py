@@ -1,13 +1,13 @@
 """What a table of counts achieves: the n-gram language models every trained transformer should beat.
 
 An n-gram model of order n predicts the next symbol from the n - 1 symbols before it, by counting what
-followed them in the training text. Long contexts are specific but rare, short ones are vague but well
+followed them in the training text.  Long contexts are specific but rare, short ones are vague but well
 counted; interpolated Witten-Bell smoothing mixes all of them, each weighted by how often it has been seen:
 
     P(w | h) = (c(h w) + T(h) · P(w | h')) / (c(h) + T(h))
 
 c counts occurrences in the training symbols, T(h) is the number of distinct symbols seen after the context h,
-and h' is h without its oldest symbol. A context never seen backs off to h' entirely; below the empty context
+and h' is h without its oldest symbol.  A context never seen backs off to h' entirely; below the empty context
 lies the uniform distribution 1 / vocab_size.
 
 Source: Witten and Bell, "The zero-frequency problem: estimating the probabilities of novel events in adaptive
@@ -28,17 +28,25 @@ Gram = str | tuple[Hashable, ...]
 
 
 class NGramModel:
-    """An interpolated Witten-Bell model of every order from 1 to `order`; `train` makes one.
+    """An interpolated Witten-Bell model of every order from 1 to ``order``; :meth:`train` makes one.
 
     >>> model = NGramModel.train("abracadabra", order=2, vocab_size=5)
     >>> round(model.probability("b", context="a"), 4)  # (2 + 3 · P(b)) / (4 + 3), with P(b) = 3 / 16
     0.3661
     >>> round(model.cross_entropy("abra"), 4)  # nats per symbol
     0.6338
+
+    Args:
+        order: the longest context is one symbol shorter than this.
+        vocab_size: the number of different symbols that can occur; untrained, each has the probability of one of
+            so many.
+        is_text: whether symbols are characters, and runs of them strings; else runs are tuples.
+
+    Raises:
+        ValueError: ``order`` or ``vocab_size`` is below 1.
     """
 
     def __init__(self, order: int, vocab_size: int, is_text: bool) -> None:
-        """An untrained model, all of whose probabilities are 1 / vocab_size; `train` makes a useful one."""
         if order < 1:
             raise ValueError(f"the order of an n-gram model must be at least 1, not {order}")
         if vocab_size < 1:
@@ -58,11 +66,17 @@ class NGramModel:
         vocab_size: int,
         on_symbols: Callable[[int], Any] | None = None,
     ) -> NGramModel:
-        """Count every run of 1 to `order` symbols.
+        """Return a model that has counted every run of 1 to ``order`` symbols.
 
-        `vocab_size` is the number of different symbols that can occur at all, which may be more than the
-        training symbols show. `on_symbols` is told how many symbols were counted, each once for every order.
-        Raises ValueError if it is less, or if `order` is below 1.
+        Args:
+            symbols: a string, whose characters are the symbols, or a sequence of anything hashable.
+            order: of the longest runs.
+            vocab_size: the number of different symbols that can occur at all, which may be more than the training
+                symbols show.
+            on_symbols: is told how many symbols were counted, each once for every order.
+
+        Raises:
+            ValueError: ``vocab_size`` is less than the training symbols show, or ``order`` is below 1.
         """
         model = cls(order, vocab_size, is_text=isinstance(symbols, str))
         sequence = model._as_gram(symbols)
@@ -80,15 +94,19 @@ class NGramModel:
         return model
 
     def probability(self, symbol: Hashable, context: Sequence[Hashable]) -> float:
-        """P(symbol | context) at the full order; only the last `order` - 1 symbols of the context matter."""
+        """Return P(symbol | context) at the full order; the last ``order`` - 1 symbols of the context matter."""
         recent = context[max(0, len(context) - self.order + 1) :]
         return self._probabilities(self._as_gram([*recent, symbol]))[-1]
 
     def cross_entropy(self, symbols: Sequence[Hashable], context: Sequence[Hashable] = ()) -> float:
-        """The mean of -ln P over `symbols`, in nats per symbol, at the full order.
+        """Return the mean of -ln P over ``symbols``, in nats per symbol, at the full order.
 
-        `context` is what came just before them; its symbols are looked at but not scored. Raises ValueError
-        if `symbols` is empty.
+        Args:
+            symbols: what is predicted, each from those before it.
+            context: what came just before them; its symbols are looked at but not scored.
+
+        Raises:
+            ValueError: ``symbols`` is empty.
         """
         return self.cross_entropies(symbols, context)[-1]
 
@@ -98,10 +116,18 @@ class NGramModel:
         context: Sequence[Hashable] = (),
         on_symbols: Callable[[int], Any] | None = None,
     ) -> list[float]:
-        """`cross_entropy` at every order at once: entry n is that of order n, and entry 0 is ln(vocab_size).
+        """Return the cross-entropy, in nats per symbol, at every order: entry n is that of order n.
 
-        One pass serves all orders, because each is computed from the one below it. `on_symbols` is told of every
-        symbol, by the number of orders.
+        Entry 0 is that of the uniform distribution, ln(vocab_size).  One pass serves all orders,
+        because each is computed from the one below it.
+
+        Args:
+            symbols: what is predicted, each from those before it.
+            context: what came just before them; its symbols are looked at but not scored.
+            on_symbols: is called for every symbol with the number of orders, ``order``.
+
+        Raises:
+            ValueError: ``symbols`` is empty.
         """
         if not symbols:
             raise ValueError("the cross-entropy of no symbols at all is undefined")
@@ -117,7 +143,7 @@ class NGramModel:
         return [total / len(symbols) for total in totals]
 
     def _probabilities(self, window: Gram) -> list[float]:
-        """P(last symbol of the window | those before it) at the orders 0 (uniform), 1, ..., `order`."""
+        """Return P(last symbol of the window | those before it) at the orders 0 (uniform), 1, ..., ``order``."""
         probability = 1 / self.vocab_size
         by_order = [probability]
         for length in range(self.order):
@@ -135,7 +161,7 @@ class NGramModel:
 
 
 def _count_contexts(gram_counts: dict[Gram, int]) -> dict[Gram, tuple[int, int]]:
-    """(c(h), T(h)) of every context h: how often anything followed it, and how many different symbols did."""
+    """Return (c(h), T(h)) of every context h: how often anything followed it, and how many different symbols."""
     contexts: dict[Gram, tuple[int, int]] = {}
     for gram, count in gram_counts.items():
         total, distinct = contexts.get(gram[:-1], (0, 0))
@@ -145,15 +171,12 @@ def _count_contexts(gram_counts: dict[Gram, int]) -> dict[Gram, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Baseline:
-    """How well one simple model predicts the held-out symbols, and each part of them.
-
-    `order` 0 is the uniform distribution.
-    """
+    """How well one simple model predicts the held-out symbols, and each part of them."""
 
     name: str
-    order: int
-    nats_per_symbol: float
-    nats_of_parts: tuple[float, ...]
+    order: int  # 0: the uniform distribution
+    nats_per_symbol: float  # the mean over all held-out symbols
+    nats_of_parts: tuple[float, ...]  # the sum over each part
 
 
 def ngram_baselines(
@@ -165,7 +188,7 @@ def ngram_baselines(
     parts: Sequence[int] | None = None,
     on_symbols: Callable[[int], Any] | None = None,
 ) -> list[Baseline]:
-    """The cross-entropy on `held_out` of the uniform distribution and of n-gram models of `train`.
+    """Return the cross-entropy on ``held_out`` of the uniform distribution and of n-gram models of ``train``.
 
     >>> line = "the cat sat on the mat. "
     >>> for baseline in ngram_baselines(line * 9, line, orders=[1, 3]):
@@ -174,14 +197,23 @@ def ngram_baselines(
     1-gram: 2.143 nats per symbol
     3-gram: 0.223 nats per symbol
 
-    `held_out` is read as the continuation of `train`, its first symbols being predicted from the last of
-    `train`, unless another `context` is given. `vocab_size` is by default the number of different symbols in
-    both together. To compare with a model that was measured on a part of the held-out symbols only, pass that
-    part. `parts` are the sizes of consecutive parts of `held_out`, all of it together, whose losses are wanted
-    one by one as well. `on_symbols` is told of the symbols counted and scored, each once for every order.
+    Args:
+        train: the symbols to count: a string, or a sequence of anything hashable.
+        held_out: the symbols to predict.  To compare with a model that was measured on a part of them only, pass
+            that part.
+        orders: of the n-gram models.
+        vocab_size: the number of different symbols that can occur (default: those of both texts together).
+        context: what comes before ``held_out``, from which its first symbols are predicted (default: ``train``).
+        parts: the sizes of consecutive parts of ``held_out``, all of it together, whose losses are wanted one by
+            one as well (default: one part).
+        on_symbols: is told of the symbols counted and scored, each once for every order.
 
-    Raises ValueError if `held_out` is empty, an order is below 1, or `vocab_size` is smaller than the number of
-    different training symbols.
+    Returns:
+        One baseline for the uniform distribution and one for each order, in ascending order.
+
+    Raises:
+        ValueError: ``held_out`` is empty, an order is below 1, or ``vocab_size`` is smaller than the number of
+            different training symbols.
     """
     wanted = sorted(set(orders))
     if wanted and wanted[0] < 1:

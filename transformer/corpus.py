@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from transformer.utf8 import to_bytes
+
 BLOCK_BYTES = 1 << 20
+"""How much of a file is read at a time."""
 
 
 class DataError(ValueError):
@@ -32,7 +35,11 @@ class _Part:
         return repr(str(self.path))
 
     def opened(self) -> BinaryIO:
-        """Open it for reading. Raises DataError."""
+        """Open it for reading.
+
+        Raises:
+            DataError: it cannot be opened.
+        """
         if self.content is not None:
             return io.BytesIO(self.content)
         assert self.path is not None
@@ -41,7 +48,7 @@ class _Part:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn the errors of opening and reading a file into a DataError."""
+        """Turn the errors of opening and reading a file into a ``DataError``."""
         try:
             yield
         except FileNotFoundError:
@@ -57,12 +64,12 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Block:
-    """Where a block of the text is: `length` bytes of one part, which are whole characters."""
+    """Where a block of the text is: bytes of one part, which are whole characters."""
 
-    start: int  # the number of characters before it
-    part: int
-    offset: int
-    length: int
+    start: int  # the number of characters of the text before it
+    part: int  # the index of the part
+    offset: int  # the number of bytes of the part before it
+    length: int  # in bytes
 
 
 class Corpus:
@@ -74,25 +81,32 @@ class Corpus:
     >>> str(corpus[-5:])
     'to be'
 
-    A slice is a corpus too. Made by `Corpus.read` from files, it takes a few megabytes of memory at a time,
+    A slice is a corpus too.  Made by :meth:`read` from files, it takes a few megabytes of memory at a time,
     however long they are.
+
+    Args:
+        text: one that is in memory already.
     """
 
     def __init__(self, text: str) -> None:
-        """The corpus of a text that is in memory already."""
-        self._scan([_Part(None, text.encode("utf-8", "surrogatepass"))], None)
+        self._scan([_Part(None, to_bytes(text))], None)
 
     @classmethod
     def read(cls, paths: Sequence[str | Path] | str | Path, on_bytes: Callable[[int], Any] | None = None) -> Self:
-        """The text of one or several UTF-8 files, several being joined with a newline between them.
+        """Return the text of one or several UTF-8 files, several being joined with a newline between them.
 
         The files are read once now, to see that they are whole and count what is in them, and again whenever
-        their text is needed; they must not change. Line endings are kept as they are. A byte-order mark at the
-        beginning of a file is dropped: it says how the file is encoded and is not part of its text. `on_bytes`
-        is told how many bytes were read.
+        their text is needed; they must not change.  What can be read only once, such as a pipe, is kept in
+        memory.  Line endings are kept as they are.  A byte-order mark at the beginning of a file is dropped: it
+        says how the file is encoded and is not part of its text.
 
-        Raises DataError, naming the file and the reason, if a file is missing, a directory, not readable,
-        empty, only whitespace, or not UTF-8.
+        Args:
+            paths: one path, or several.
+            on_bytes: is told how many bytes were read, block by block.
+
+        Raises:
+            DataError: a file is missing, a directory, not readable, empty, only whitespace, or not UTF-8 (the
+                message names it and the reason); or no path was given.
         """
         if isinstance(paths, str | Path):
             paths = [paths]
@@ -138,11 +152,15 @@ class Corpus:
         self._start, self._stop = 0, characters
 
     def __len__(self) -> int:
-        """The number of characters."""
+        """Return the number of characters."""
         return self._stop - self._start
 
     def __getitem__(self, part: slice) -> Corpus:
-        """The characters from `part.start` to `part.stop`; nothing is read yet. Steps are not supported."""
+        """Return the characters from ``part.start`` to ``part.stop`` as a corpus; nothing is read yet.
+
+        Raises:
+            ValueError: the slice has a step other than 1.
+        """
         start, stop, step = part.indices(len(self))
         if step != 1:
             raise ValueError(f"a corpus can be cut, but not in steps of {step}")
@@ -152,7 +170,7 @@ class Corpus:
         return cut
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text, all of it in memory."""
         return "".join(self.blocks())
 
     def __repr__(self) -> str:
@@ -164,13 +182,14 @@ class Corpus:
         return f"{self.sha256}-{self._start}-{self._stop}"
 
     def n_bytes(self) -> int:
-        """The number of bytes of the text in UTF-8. The text is read for it."""
-        return sum(len(block.encode("utf-8", "surrogatepass")) for block in self.blocks())
+        """Return the number of bytes of the text in UTF-8; the text is read for it."""
+        return sum(len(to_bytes(block)) for block in self.blocks())
 
     def blocks(self) -> Iterator[str]:
-        """The text in pieces of up to a million characters: joined, they are the text.
+        """Yield the text in pieces of up to a million characters: joined, they are the text.
 
-        Raises DataError if a file is gone or changed.
+        Raises:
+            DataError: a file is gone or changed.
         """
         first = bisect_right(self._blocks, self._start, key=lambda block: block.start) - 1
         for block in self._blocks[max(0, first) :]:
@@ -192,9 +211,10 @@ class Corpus:
 
 
 def _whole_characters(file: BinaryIO, part: _Part) -> Iterator[tuple[int, bytes, str]]:
-    """A file in blocks of whole characters, each with its offset, as bytes and as text.
+    """Yield a file in blocks of whole characters, each with its offset in bytes, as bytes and as text.
 
-    Raises DataError if the file cannot be read, or is not UTF-8.
+    Raises:
+        DataError: the file cannot be read, or is not UTF-8.
     """
     strictness = "surrogatepass" if part.path is None else "strict"
     offset, rest = 0, b""
@@ -219,7 +239,7 @@ def _whole_characters(file: BinaryIO, part: _Part) -> Iterator[tuple[int, bytes,
 
 
 def _content_of_a_pipe(path: Path) -> bytes | None:
-    """The content of what can be read only once, as a shell's <(command); None for a file, or nothing at all."""
+    """Return the content of what can be read only once, as a shell's <(command); None for a file or nothing."""
     try:
         if path.is_file() or path.is_dir() or not path.exists():
             return None
@@ -237,6 +257,7 @@ def _is_directory(path: Path) -> bool:
 
 
 def _state(file: BinaryIO) -> tuple[int, int]:
+    """Return a file's size in bytes and the time of its last change, by which a change is noticed."""
     if isinstance(file, io.BytesIO):
         return 0, 0  # memory does not change
     status = os.fstat(file.fileno())

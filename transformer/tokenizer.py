@@ -1,8 +1,8 @@
 """From text to token ids and back.
 
-`CharTokenizer` gives every character of the training text an id. `BPETokenizer` starts from the 256 bytes and
-learns which neighbours to merge into longer tokens, so it can encode any text at all. Both have the methods
-of `Tokenizer`, and both survive being saved as JSON:
+:class:`CharTokenizer` gives every character of the training text an id.  :class:`BPETokenizer` starts from the 256
+bytes and learns which neighbours to merge into longer tokens, so it can encode any text at all.  Both have the
+methods of :class:`Tokenizer`, and both survive being saved as JSON:
 
     >>> tokenizer = BPETokenizer.train("the cat, the hat, the bat", vocab_size=260)
     >>> ids = tokenizer.encode("the rat")
@@ -20,21 +20,30 @@ et al., "Language Models are Unsupervised Multitask Learners" (GPT-2, 2019), sec
 
 from __future__ import annotations
 
-import codecs
 import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, Protocol
 
 import minigrad as mg
 from minigrad import Tensor
 from minigrad.dtypes import DType
-from transformer.merges import BYTE_TOKENS, Pair, learn_merges
+from transformer.merges import BYTE_TOKENS, Pair, apply_merges, learn_merges
+from transformer.utf8 import StreamDecoder, legible, to_bytes, to_text
 from transformer.words import MAX_WORD_CHARACTERS, count_words, split_chunks, split_words, whole_words
 
-MAX_VOCAB_SIZE = 1_000_000
+__all__ = [
+    "BPETokenizer",
+    "CharTokenizer",
+    "StreamDecoder",
+    "Tokenizer",
+    "legible",
+    "smallest_dtype",
+    "tokenizer_from_dict",
+]
+
+MAX_VOCAB_SIZE = 1_000_000  # far beyond any in use; a damaged file that claims more is refused before it is made
 
 MAX_TOKEN_BYTES = 4 * MAX_WORD_CHARACTERS  # no character takes more than 4 bytes in UTF-8
 
@@ -47,25 +56,43 @@ class Tokenizer(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """The number of tokens; the ids are 0 to `vocab_size` - 1."""
+        """The number of tokens; the ids are 0 to ``vocab_size`` - 1."""
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text."""
+        """Return the ids of a text.
+
+        Raises:
+            ValueError: the text has characters that the tokenizer does not know.
+        """
 
     def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
-        """The ids of a text that comes in blocks, in vectors of the smallest integers that hold every id."""
+        """Yield the ids of a text that comes in blocks, in vectors of :func:`smallest_dtype` of the vocabulary.
+
+        Joined, the vectors are the ids of the whole text; their ends need not be those of the blocks.
+
+        Raises:
+            ValueError: the text has characters that the tokenizer does not know.
+        """
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of some ids. Raises ValueError for an id outside the vocabulary."""
+        """Return the text of some ids.
+
+        Raises:
+            ValueError: an id is outside the vocabulary.
+        """
 
     def token_text(self, id: int) -> str:
-        """One token as legible text (see `legible`), for showing where a text is cut."""
+        """Return one token as legible text (see :func:`legible`), for showing where a text is cut.
+
+        Raises:
+            ValueError: the id is outside the vocabulary.
+        """
 
     def stream_decoder(self) -> StreamDecoder:
-        """A decoder that is fed one id at a time."""
+        """Return a decoder that is fed one id at a time."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything needed to make the tokenizer again, as JSON values; `tokenizer_from_dict` reads it."""
+        """Return all that makes the tokenizer, as JSON values; :func:`tokenizer_from_dict` makes it again."""
 
 
 class CharTokenizer:
@@ -76,10 +103,15 @@ class CharTokenizer:
     [1, 3, 2, 0]
     >>> tokenizer.decode([1, 3, 2, 0])
     'hole'
+
+    Args:
+        characters: those it knows; the character at index i gets the id i.
+
+    Raises:
+        ValueError: there are none, or they are not distinct characters.
     """
 
     def __init__(self, characters: Sequence[str]) -> None:
-        """The character at index i gets the id i. Raises ValueError if they are not distinct characters."""
         if not characters:
             raise ValueError("a character tokenizer needs at least one character")
         for character in characters:
@@ -96,19 +128,33 @@ class CharTokenizer:
 
     @classmethod
     def train(cls, text: str) -> CharTokenizer:
-        """The tokenizer of the characters in `text`, sorted. Raises ValueError if the text is empty."""
+        """Return the tokenizer of the characters that occur in ``text``, in the order of their code points.
+
+        Raises:
+            ValueError: the text is empty.
+        """
         return cls(sorted(set(text)))
 
     @property
     def vocab_size(self) -> int:
+        """The number of characters."""
         return len(self.characters)
 
     def encode(self, text: str) -> list[int]:
-        """One id per character. Raises ValueError, naming them, if `text` has characters never trained on."""
+        """Return the ids of a text, one per character.
+
+        Raises:
+            ValueError: the text has characters never trained on; the message names them.
+        """
         ids: list[int] = self._look_up(text).tolist()
         return ids
 
     def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
+        """Yield the ids of each block (the number of its characters,).
+
+        Raises:
+            ValueError: a block has characters never trained on; the message names them, and where the first is.
+        """
         position = 0
         for block in blocks:
             yield self._look_up(block, position)
@@ -126,22 +172,33 @@ class CharTokenizer:
         return smallest_dtype(self.vocab_size + 1)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The characters of the ids. Raises ValueError for an id outside the vocabulary."""
+        """Return the characters of the ids.
+
+        Raises:
+            ValueError: an id is outside the vocabulary.
+        """
         return "".join([self.characters[_checked_id(id, self.vocab_size)] for id in ids])
 
     def token_text(self, id: int) -> str:
-        """The character, written as by `legible`.
+        """Return the character of an id as legible text.
 
         >>> CharTokenizer.train("a b\\n").token_text(0)
         '\\\\n'
+
+        Raises:
+            ValueError: the id is outside the vocabulary.
         """
-        return legible(_to_bytes(self.characters[_checked_id(id, self.vocab_size)]))
+        return legible(self._token_bytes(id))
+
+    def _token_bytes(self, id: int) -> bytes:
+        return to_bytes(self.characters[_checked_id(id, self.vocab_size)])
 
     def stream_decoder(self) -> StreamDecoder:
-        """A decoder that is fed one id at a time; here, each gives its character at once."""
-        return StreamDecoder([_to_bytes(character) for character in self.characters])
+        """Return a decoder that is fed one id at a time; here, each gives its character at once."""
+        return StreamDecoder(self._token_bytes)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return all that makes the tokenizer, as JSON values; :func:`tokenizer_from_dict` makes it again."""
         # A list, because a string of surrogates would not come back from JSON as the same characters.
         return {"kind": "char", "characters": list(self.characters)}
 
@@ -173,16 +230,18 @@ class BPETokenizer:
     >>> tokenizer.decode_bytes([257])
     b'low'
 
-    Every text can be encoded, and `decode(encode(text)) == text` for every str: also for one with lone
+    Every text can be encoded, and ``decode(encode(text)) == text`` for every str: also for one with lone
     surrogates, which are written as the three bytes UTF-8 would give them ("surrogatepass").
+
+    Args:
+        merges: pairs of token ids, in the order they were learned: merge n makes the token 256 + n.
+
+    Raises:
+        ValueError: a merge is of tokens not yet defined, occurs twice, or makes a token longer than a word can be;
+            or the vocabulary has more than 1,000,000 tokens.
     """
 
     def __init__(self, merges: Iterable[Pair] = ()) -> None:
-        """A tokenizer with these merges, in the order they were learned: merge n makes the token 256 + n.
-
-        Raises ValueError for a merge of tokens not yet defined, one that occurs twice, or one that makes a
-        token longer than a word can be.
-        """
         self.merges: list[Pair] = []
         self._token_bytes = [bytes([byte]) for byte in range(BYTE_TOKENS)]
         self._merged_ids: dict[Pair, int] = {}  # a smaller id was learned earlier
@@ -190,8 +249,8 @@ class BPETokenizer:
             self._add_merge(left, right)
         self._dtype = smallest_dtype(self.vocab_size)
         # Texts are made of the same words, and chunks of words, again and again.
-        self._packed_words = _Memory(self._pack_word)
-        self._packed_chunks = _Memory(self._pack_chunk)
+        self._packed_words = _BoundedCache(self._pack_word)
+        self._packed_chunks = _BoundedCache(self._pack_chunk)
 
     def _add_merge(self, left: int, right: int) -> None:
         id = self.vocab_size
@@ -218,17 +277,24 @@ class BPETokenizer:
     def train(
         cls, text: str | Iterable[str], vocab_size: int, on_merge: Callable[[int], Any] | None = None
     ) -> BPETokenizer:
-        """Learn up to `vocab_size` - 256 merges: each time, of the two neighbours that occur most often.
+        """Learn up to ``vocab_size`` - 256 merges: each time, of the two neighbours that occur most often.
 
         >>> BPETokenizer.train("abab", vocab_size=300).vocab_size  # nothing left that occurs twice
         257
 
         Of pairs that occur equally often, the one with the smaller ids comes first (compared as tuples), so
-        the result depends on the text alone and fewer merges are always a prefix of more. Merges do not cross
-        the borders of `split_words`. Training ends early when no pair occurs twice, as in Sennrich et al.:
-        `vocab_size` of the result says how many tokens there really are. A long text may come in blocks; of more
-        than 100,000 different words, the rarest are not learned from. `on_merge` is called with 1 after every
-        merge. Raises ValueError if `vocab_size` is below 256 or above 1,000,000.
+        the result depends on the text alone and fewer merges are always a prefix of more.  Merges do not cross
+        the borders of :func:`transformer.words.split_words`.  Training ends early when no pair occurs twice, as in
+        Sennrich et al.: ``vocab_size`` of the result says how many tokens there really are.
+
+        Args:
+            text: what to learn from; a long one may come in blocks.  Of more than 100,000 different words, the
+                rarest are not learned from.
+            vocab_size: the number of tokens wanted, bytes and merges.
+            on_merge: is called with 1 after every merge.
+
+        Raises:
+            ValueError: ``vocab_size`` is below 256 or above 1,000,000.
         """
         if not BYTE_TOKENS <= vocab_size <= MAX_VOCAB_SIZE:
             raise ValueError(
@@ -236,13 +302,14 @@ class BPETokenizer:
                 f"{MAX_VOCAB_SIZE:,}, not {vocab_size:,}"
             )
         words = count_words([text] if isinstance(text, str) else text)
-        frequencies = {_to_bytes(word): count for word, count in words.items()}
+        frequencies = {to_bytes(word): count for word, count in words.items()}
         return cls(learn_merges(frequencies, vocab_size - BYTE_TOKENS, on_merge))
 
     def with_merges(self, count: int) -> BPETokenizer:
-        """The tokenizer of the first `count` merges: the one that training to 256 + `count` would have given.
+        """Return the tokenizer of the first ``count`` merges: what training to 256 + ``count`` would have given.
 
-        Raises ValueError if there are fewer merges, or `count` is negative.
+        Raises:
+            ValueError: there are fewer merges, or ``count`` is negative.
         """
         if not 0 <= count <= len(self.merges):
             raise ValueError(f"this tokenizer has {len(self.merges)} merges, so it cannot be cut to {count}")
@@ -250,19 +317,21 @@ class BPETokenizer:
 
     @property
     def vocab_size(self) -> int:
+        """The number of tokens: 256 bytes and the merges."""
         return len(self._token_bytes)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of any text at all. In each word, the merges are applied in the order they were learned."""
+        """Return the ids of any text at all; in each word, merges are applied in the order they were learned."""
         ids: list[int] = mg.frombuffer(self._pack(text), dtype=self._dtype).tolist() if text else []
         return ids
 
     def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
+        """Yield the ids of a text that comes in blocks, in vectors that end where words end."""
         for block in whole_words(blocks):
             yield mg.frombuffer(self._pack(block), dtype=self._dtype)
 
     def _pack(self, text: str) -> bytes:
-        """The ids of a text as the bytes of an array: joined, the ids of its chunks are those of the text."""
+        """Return the ids of a text as the bytes of an array: joined, those of its chunks are those of the text."""
         return b"".join(map(self._packed_chunks.__getitem__, split_chunks(text)))
 
     def _pack_chunk(self, chunk: str) -> bytes:
@@ -274,60 +343,63 @@ class BPETokenizer:
         )
 
     def _pack_word(self, word: str) -> bytes:
-        return array(self._dtype.char, self._encode_word(word)).tobytes()
-
-    def _encode_word(self, word: str) -> list[int]:
-        """Merge neighbours as long as there is a merge for them, of several always the one learned first."""
-        ids = list(_to_bytes(word))
-        never = self.vocab_size
-        merged_id = self._merged_ids.get
-        merged = [merged_id(pair, never) for pair in pairwise(ids)]  # what each token and its right one make
-        while merged and (first := min(merged)) < never:
-            place = merged.index(first)
-            ids[place : place + 2] = [first]
-            del merged[place]
-            if place > 0:
-                merged[place - 1] = merged_id((ids[place - 1], first), never)
-            if place < len(merged):
-                merged[place] = merged_id((first, ids[place + 1]), never)
-        return ids
+        return array(self._dtype.char, apply_merges(to_bytes(word), self._merged_ids)).tobytes()
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of one token. Raises ValueError for an id outside the vocabulary."""
+        """Return the bytes of one token.
+
+        Raises:
+            ValueError: the id is outside the vocabulary.
+        """
         return self._token_bytes[_checked_id(id, self.vocab_size)]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of the ids, text or not. Raises ValueError for an id outside the vocabulary."""
+        """Return the bytes of the ids, text or not.
+
+        Raises:
+            ValueError: an id is outside the vocabulary.
+        """
         return b"".join([self._token_bytes[_checked_id(id, self.vocab_size)] for id in ids])
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids. Raises ValueError for an id outside the vocabulary.
+        """Return the text of the ids.
 
         Bytes that are no UTF-8, as when a character is cut in two, become "\\ufffd".
+
+        Raises:
+            ValueError: an id is outside the vocabulary.
         """
-        return self.decode_bytes(ids).decode("utf-8", _SURROGATES_OR_REPLACEMENT)
+        return to_text(self.decode_bytes(ids))
 
     def token_text(self, id: int) -> str:
-        """The token, written as by `legible`."""
+        """Return the token as legible text.
+
+        Raises:
+            ValueError: the id is outside the vocabulary.
+        """
         return legible(self.token_bytes(id))
 
     def stream_decoder(self) -> StreamDecoder:
-        """A decoder that is fed one id at a time and keeps the bytes of an unfinished character to itself."""
-        return StreamDecoder(self._token_bytes)
+        """Return a decoder that is fed one id at a time and keeps an unfinished character to itself."""
+        return StreamDecoder(self.token_bytes)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return all that makes the tokenizer, as JSON values; :func:`tokenizer_from_dict` makes it again."""
         return {"kind": "bpe", "merges": [list(pair) for pair in self.merges]}
 
     def __repr__(self) -> str:
         return f"BPETokenizer(vocab_size={self.vocab_size})"
 
 
-class _Memory(dict[str, bytes]):
-    """What a function gave for strings; when it is full, what was not asked for of late is forgotten."""
+class _BoundedCache(dict[str, bytes]):
+    """What a function gave for strings; when it is full, what was not asked for of late is forgotten.
+
+    A subclass of dict, because a key that is there is then looked up at the speed of a dict.
+    """
 
     def __init__(self, function: Callable[[str], bytes]) -> None:
         self._function = function
-        self._before: dict[str, bytes] = {}  # as full as the memory itself may become
+        self._before: dict[str, bytes] = {}  # as full as the cache itself may become
 
     def __missing__(self, text: str) -> bytes:
         result = self._before.get(text)
@@ -341,65 +413,14 @@ class _Memory(dict[str, bytes]):
         return result
 
 
-class StreamDecoder:
-    """Text from ids that arrive one by one: all that is complete, and never a part of a character.
-
-    >>> stream = BPETokenizer().stream_decoder()
-    >>> [stream.feed(byte) for byte in "né".encode()]
-    ['n', '', 'é']
-    >>> stream.feed(0xE2), stream.flush()  # the first byte of three, and the end
-    ('', '\\ufffd')
-
-    What `feed` and `flush` return, joined, is what `decode` of all the ids returns.
-    """
-
-    def __init__(self, token_bytes: Sequence[bytes]) -> None:
-        self._token_bytes = token_bytes
-        self._decoder = codecs.getincrementaldecoder("utf-8")(_SURROGATES_OR_REPLACEMENT)
-
-    def feed(self, id: int) -> str:
-        """The text that one more id completes, or "". Raises ValueError for an id outside the vocabulary."""
-        return self._decoder.decode(self._token_bytes[_checked_id(id, len(self._token_bytes))])
-
-    def flush(self) -> str:
-        """The end of the text: "\\ufffd" for an unfinished character, else "". A new text can follow."""
-        return self._decoder.decode(b"", final=True)
-
-
-def legible(token: bytes) -> str:
-    """The bytes of a token as text that can be read, and that is different for different bytes.
-
-    >>> print(*map(legible, [b" the", b"\\n\\t", "é".encode(), b"\\xc3", b"a\\\\b"]))
-    ␣the \\n\\t é \\xc3 a\\\\b
-
-    A space is shown as "␣". Characters that cannot be seen are escaped as in a Python string: newline,
-    carriage return and tab as \\n, \\r and \\t, others by their code point as \\u00a0 or \\U000e0001. A byte
-    that is only a part of a character is \\x and two digits. A backslash is doubled, a real "␣" is \\u2423.
-    """
-    return "".join(map(_legible_character, token.decode("utf-8", "surrogateescape")))
-
-
-_NAMED_CHARACTERS = {" ": "␣", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "␣": "\\u2423"}
-
-
-def _legible_character(character: str) -> str:
-    code_point = ord(character)
-    if character in _NAMED_CHARACTERS:
-        return _NAMED_CHARACTERS[character]
-    if 0xDC80 <= code_point <= 0xDCFF:  # where "surrogateescape" puts the byte code_point - 0xDC00
-        return f"\\x{code_point - 0xDC00:02x}"
-    if character.isprintable():
-        return character
-    return f"\\u{code_point:04x}" if code_point <= 0xFFFF else f"\\U{code_point:08x}"
-
-
 def tokenizer_from_dict(data: Any) -> Tokenizer:
-    """The tokenizer that `to_dict` described; for data from a file, which may be anything.
+    """Return the tokenizer that ``to_dict`` described; for data from a file, which may be anything.
 
     >>> tokenizer_from_dict({"kind": "char", "characters": ["a", "b"]})
     CharTokenizer(vocab_size=2)
 
-    Raises ValueError, in one sentence, for everything that does not describe a tokenizer.
+    Raises:
+        ValueError: the data does not describe a tokenizer; the message says in one sentence why.
     """
     if not isinstance(data, dict):
         raise ValueError(f"a tokenizer is described by a dictionary, not by {type(data).__name__}")
@@ -435,7 +456,7 @@ def _checked_id(id: int, vocab_size: int) -> int:
 
 
 def smallest_dtype(n: int) -> DType:
-    """The dtype of the fewest bytes that holds the integers from 0 to n - 1.
+    """Return the dtype of the fewest bytes, of uint8, uint16 and int32, that holds the integers from 0 to n - 1.
 
     >>> smallest_dtype(256), smallest_dtype(257)
     (dtype('uint8'), dtype('uint16'))
@@ -446,19 +467,3 @@ def smallest_dtype(n: int) -> DType:
 def _code_points(text: str) -> Tensor:
     encoded = text.encode("utf-32-le" if sys.byteorder == "little" else "utf-32-be", "surrogatepass")
     return mg.frombuffer(encoded, dtype=mg.int32) if encoded else mg.zeros(0, dtype=mg.int32)
-
-
-def _to_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _surrogates_or_replacement(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Decode the bytes of a lone surrogate as "surrogatepass" does, and all other errors as "replace"."""
-    try:
-        return codecs.lookup_error("surrogatepass")(error)
-    except UnicodeError:
-        return codecs.replace_errors(error)
-
-
-_SURROGATES_OR_REPLACEMENT = "transformer.surrogates_or_replacement"
-codecs.register_error(_SURROGATES_OR_REPLACEMENT, _surrogates_or_replacement)

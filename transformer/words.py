@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 MAX_WORD_CHARACTERS = 32
+"""The length of the longest word: the limits in the pattern below, with the space before."""
 
 # Longer runs are cut, which bounds the work per word and with it that of training and encoding, on any text.
 _WORD = re.compile(
@@ -20,9 +21,10 @@ _DECISIVE_CHARACTERS = MAX_WORD_CHARACTERS + 2  # from its start, all that a wor
 
 _CHUNK = re.compile(r"\s*\S+|\s+")
 _END_OF_VISIBLE = re.compile(r"\S(?=\s)")
-_LOOKED_BACK = 4096
+_LOOKED_BACK = 4096  # characters of a block's end in which the last space is sought
 
 MAX_WORD_TYPES = 100_000
+"""Of how many different words occurrences are counted; the rarest of more are forgotten."""
 
 
 def split_words(text: str) -> list[str]:
@@ -32,13 +34,13 @@ def split_words(text: str) -> list[str]:
     ['It', "'", 's', '  ', ' 42', ' times', ',', '\\n\\n', 'or', ' so']
 
     A word is a run of letters, of digits, of other visible characters or of whitespace; all but the last take
-    one space before them along. No word is longer than 32 characters.
+    one space before them along.  No word is longer than 32 characters.
     """
     return _WORD.findall(text)
 
 
 def split_chunks(text: str) -> list[str]:
-    """Cut a text more coarsely than `split_words` and three times as fast: a chunk is one or more whole words.
+    """Cut a text more coarsely than :func:`split_words`, three times as fast: a chunk is one or more whole words.
 
     >>> split_chunks("It's   42 times,\\n\\nor so")
     ["It's", '   42', ' times,', '\\n\\nor', ' so']
@@ -49,7 +51,7 @@ def split_chunks(text: str) -> list[str]:
 
 
 def whole_words(blocks: Iterable[str]) -> Iterator[str]:
-    """The same text in blocks that end where words end, so that each can be split by itself.
+    """Yield the same text in blocks that end where words end, so that each can be split by itself.
 
     >>> list(whole_words(["one tw", "o, thr", "ee"]))
     ['one', ' two,', ' three']
@@ -66,7 +68,7 @@ def whole_words(blocks: Iterable[str]) -> Iterator[str]:
 
 
 def _certain_end(text: str) -> int:
-    """A position, as late as can be found, where a word ends whatever comes after the text; 0 if there is none."""
+    """Return a late position at which a word ends whatever comes after the text; 0 if there is none."""
     end = 0
     for match in _END_OF_VISIBLE.finditer(text, max(0, len(text) - _LOOKED_BACK)):
         end = match.end()
@@ -82,7 +84,7 @@ def _certain_end(text: str) -> int:
 
 
 def count_words(blocks: Iterable[str]) -> Counter[str]:
-    """How often each word occurs in a text that comes in blocks.
+    """Return how often each word occurs in a text that comes in blocks.
 
     To stay in bounded memory, the rarest are forgotten when there are more than 100,000 different ones.
     """

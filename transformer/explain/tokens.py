@@ -9,8 +9,9 @@ from typing import Any
 
 from transformer.data import DataError
 from transformer.explain.material import Material, Subject
-from transformer.merges import BYTE_TOKENS
-from transformer.tokenizer import BPETokenizer, legible
+from transformer.merges import BYTE_TOKENS, merge
+from transformer.tokenizer import BPETokenizer
+from transformer.utf8 import legible, to_bytes
 from transformer.words import split_words
 
 EXAMPLES = 6  # common words, and as many rare ones
@@ -33,7 +34,7 @@ def tokens(subject: Subject) -> dict[str, Any]:
     return {
         "own": tokenizer is material.tokenizer,
         "learned": len(tokenizer.merges),
-        "words": [list(word.encode("utf-8", "surrogatepass")) for word in words],
+        "words": [list(to_bytes(word)) for word in words],
         "merges": [
             {"rank": rank + 1, "pair": list(tokenizer.merges[rank]), "id": BYTE_TOKENS + rank} for rank in used
         ],
@@ -50,24 +51,18 @@ def merges_of(tokenizer: BPETokenizer, word: str) -> list[int]:
     [0, 1]
     """
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
-    ids = list(word.encode("utf-8", "surrogatepass"))
+    ids = list(to_bytes(word))
     used = []
     while known := [ranks[pair] for pair in pairwise(ids) if pair in ranks]:
         rank = min(known)
         used.append(rank)
-        merged: list[int] = []
-        for id in ids:
-            if merged and (merged[-1], id) == tokenizer.merges[rank]:
-                merged[-1] = BYTE_TOKENS + rank
-            else:
-                merged.append(id)
-        ids = merged
+        ids = merge(ids, tokenizer.merges[rank], BYTE_TOKENS + rank)
     return used
 
 
 def texts_of(tokenizer: BPETokenizer, words: list[str], used: list[int]) -> dict[str, str]:
     """Return the legible text of every token that can stand in the sentence at some stage, by its id."""
-    ids = {byte for word in words for byte in word.encode("utf-8", "surrogatepass")}
+    ids = {byte for word in words for byte in to_bytes(word)}
     ids |= {BYTE_TOKENS + rank for rank in used}
     return {str(id): legible(tokenizer.token_bytes(id)) for id in sorted(ids)}
 
