@@ -1,0 +1,166 @@
+"""What the documentation says is so: its examples run, its quotations stand in the source, its names exist."""
+
+import ast
+import doctest
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import minigrad as mg
+from minigrad import op as op_module
+from minigrad.tensor import print_options
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+BACKWARD = DOCS / "how-backward-works.md"
+
+
+@pytest.fixture
+def usual_printing():
+    """Leave the print options and the registry of operations as they were."""
+    operations = dict(op_module.registry)
+    yield
+    print_options.clear()
+    op_module.registry.clear()
+    op_module.registry.update(operations)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if ">>>" in page.read_text(encoding="utf-8")], ids=str)
+def test_examples_print_what_they_say(page, usual_printing):
+    options = doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF
+    failed, tried = doctest.testfile(str(page), module_relative=False, optionflags=options, encoding="utf-8")
+    assert tried
+    assert not failed
+
+
+def quotations(page):
+    """Yield (file, lines) for each block of Python that begins with the name of a file of the project."""
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        first, *lines = block.splitlines()
+        if match := re.fullmatch(r"# (\S+\.py)", first):
+            yield match[1], lines
+
+
+def stands_in(lines, source):
+    """Return whether ``lines`` stand in ``source`` one after the other; "..." stands for any left out."""
+    pieces = "\n".join(line.strip() for line in lines)
+    pattern = r"\n(?:.*\n)*?".join(
+        r"\n".join(re.escape(line) + r"(?:  #.*)?" for line in piece.strip().split("\n") if line)
+        for piece in re.split(r"^\.\.\.$", pieces, flags=re.MULTILINE)
+        if piece.strip()
+    )
+    stripped = "\n".join(line.strip() for line in source.splitlines())
+    return re.search(rf"^{pattern}$", stripped, re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_quotations_stand_in_the_source(page):
+    """A comment at the end of a line may be left out, and where a line is ``...`` lines."""
+    for file, lines in quotations(page):
+        assert stands_in(lines, (ROOT / file).read_text(encoding="utf-8")), f"not in {file}:\n" + "\n".join(lines)
+
+
+def test_the_page_on_backward_quotes():
+    assert len(list(quotations(BACKWARD))) >= 8
+
+
+def test_a_wrong_quotation_is_noticed():
+    source = "def f(x):\n    # why\n    y = 2 * x  # twice\n    return y\n"
+    assert stands_in(["y = 2 * x", "return y"], source)
+    assert stands_in(["def f(x):", "    ...", "    return y"], source)
+    assert not stands_in(["def f(x):", "    return y"], source)
+    assert not stands_in(["return y", "...", "def f(x):"], source)
+    assert not stands_in(["y = 2 * x + 1"], source)
+
+
+def defined_names():
+    """Return the functions and methods that the source defines: "f", "Class.method"."""
+    names = set()
+    for path in (ROOT / "minigrad").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                names |= {f"{node.name}.{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
+    return names
+
+
+def test_every_function_named_on_the_page_on_backward_exists():
+    text = BACKWARD.read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w.]+)\(\)`", text))
+    outside = {"loss.backward", "optimizer.zero_grad"}
+    assert len(named - outside) > 12
+    assert not named - outside - defined_names()
+
+
+def test_the_functions_are_met_in_the_order_of_the_table():
+    """The example, run under a profiler, calls them in that order for the first time."""
+    rows = re.findall(r"^\| `(\S+\.py)` \| `([\w.]+)\(\)` \|", BACKWARD.read_text(encoding="utf-8"), re.MULTILINE)
+    met = {}
+
+    def note(frame, event, argument):
+        if event == "call":
+            code = frame.f_code
+            met.setdefault((Path(code.co_filename).as_posix(), code.co_qualname), None)
+
+    x, w = mg.tensor([[1.0, 2.0], [3.0, -1.0]]), mg.tensor([[0.5], [-0.3]], requires_grad=True)
+    b = mg.tensor([0.2], requires_grad=True)
+    op_module.registry["matmul"].pair_plans[:] = [None] * 4  # the first time
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        h = (x @ w + b).tanh()
+        (h * h).sum().backward()
+    finally:
+        sys.setprofile(before)
+    order = [
+        next(k for k, (path, name) in enumerate(met) if path.endswith(file) and name == function)
+        for file, function in rows
+    ]
+    assert len(order) > 12
+    assert order == sorted(order)
+
+
+def test_links_between_the_pages_lead_somewhere():
+    """A link to a file of the project names one that exists (the pages made at build time aside)."""
+    made = {"rules.md", "conventions.md", "operations.md"}
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if "://" not in target and not target.startswith("api/") and target not in made:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+# --- CONTRIBUTING.md: the map ---------------------------------------------------------------------
+
+
+def imported(path):
+    """Yield the modules of minigrad that a module imports as it loads: "graph", "rules"."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name.split(".")[1] for name in names if name.startswith("minigrad."))
+
+
+def test_modules_import_only_what_stands_above_them_on_the_map():
+    """What a module imports as it loads; inside a function it may import what it needs as it runs."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("Inside `minigrad`")[2].partition("In `transformer`")[0]
+    rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines() if line.startswith("| `")]
+    row_of = {name: k for k, row in enumerate(rows) for name in row}
+    package = ROOT / "minigrad"
+    assert len(row_of) > 20
+    for name, row in row_of.items():
+        folder, file = package / name, package / f"{name}.py"
+        assert folder.is_dir() or file.is_file(), name
+        for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [file]:
+            for other in set(imported(path)) & row_of.keys():
+                if path.name == "decoder_step.py":
+                    continue  # the exception that stands under the table
+                assert row_of[other] <= row, f"{path} imports {other}, which stands below it on the map"
