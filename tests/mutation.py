@@ -2,6 +2,7 @@
 
     python tests/mutation.py                         all mutants, a table in mutants.md
     python tests/mutation.py --only linalg --jobs 2  those of one file
+    python tests/mutation.py --again mutants.md      all, each first by the test that killed it before: quicker
     python tests/mutation.py --list                  only say what would be changed
     python tests/mutation.py --doubt                 run those called harmless: a test that fails refutes one
     python tests/mutation.py --judged                print the table JUDGED for the code as it is
@@ -284,9 +285,6 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
             "→ f\"getattr(inputs[{i}], '_version', NEVER_WRITTEN)\"",
         ),
     ],
-    "nobody writes to it": [
-        ("kernels/linear.py", "constant", "in vector.flags.writeable = False: False → True"),
-    ],
     "nothing is among no targets": [
         ("graph.py", "backward_pass", "wanted and node in wanted → node in wanted"),
     ],
@@ -334,17 +332,22 @@ JUDGED: dict[tuple[str, str], str] = {
     ("kernels/cross_entropy.py", "blocks"): "f86da7e0",
     ("kernels/layer_norm.py", "_layer_norm_backward"): "248b7d13",
     ("kernels/softmax.py", "softmax_gradient"): "acded655",
+    ("op.py", "write_out_recording"): "68630411",
     ("rules/elementwise.py", "_over_squared_distance"): "5f4b3765",
+    ("rules/elementwise.py", "masked"): "c2752058",
     ("rules/elementwise.py", "maximum, rule of x"): "cd7e884b",
     ("rules/elementwise.py", "maximum, rule of y"): "bc080902",
     ("rules/elementwise.py", "minimum, rule of x"): "0be4f7c7",
     ("rules/elementwise.py", "minimum, rule of y"): "09ebfd31",
+    ("rules/elementwise.py", "no_gradient"): "cf2d5169",
+    ("rules/elementwise.py", "pow_gradient_of_x"): "f7b90865",
     ("rules/indexing.py", "is_basic"): "10bb51f4",
     ("rules/indexing.py", "place"): "e0f909b4",
     ("rules/linalg.py", "_einsum_backward"): "2434bc92",
     ("rules/linalg.py", "_matmul_gradient_of_y"): "62714f7d",
     ("rules/linalg.py", "parse_einsum"): "2756ad7e",
     ("rules/reduce.py", "_norm_gradient"): "39094884",
+    ("rules/reduce.py", "_softmax_below"): "69b905c6",
     ("rules/reduce.py", "_std_gradient"): "4cba7f7a",
     ("rules/shape.py", "transpose, rule of x"): "da9dca7a",
 }
@@ -386,6 +389,9 @@ EXTRA = [
 # --- making mutants -------------------------------------------------------------------------------
 
 
+Entry = tuple[str, str, str]  # (file, function, change), as in HARMLESS
+
+
 @dataclass
 class Mutant:
     """One change: where, what, and the code to put in the place of the living function's."""
@@ -401,7 +407,7 @@ class Mutant:
     digest: str = ""  # of the function's source
 
     @property
-    def entry(self) -> tuple[str, str, str]:
+    def entry(self) -> Entry:
         """How the tables below name it."""
         return self.file.removeprefix("minigrad/"), self.function, self.change
 
@@ -716,6 +722,7 @@ class Runner:
     executed: dict[Any, list[int]] = field(default_factory=dict)  # key of a function → items that execute it
     seconds: list[float] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)  # entries of the tables that don't fit the code any more
+    killers: dict[Entry, str] = field(default_factory=dict)  # by an earlier run
 
     def pytest_configure(self, config: Any) -> None:
         """Choose what Hypothesis does, before the tests are imported: a failure is enough, nothing is shrunk."""
@@ -770,6 +777,8 @@ class Runner:
         self.mutants = self.mutants[:: self.options.every][: self.options.limit]
         if self.options.doubt:
             self.mutants = [m for m in self.mutants if m.entry in EQUIVALENT]
+        if self.options.again is not None:
+            self.killers = killers(self.options.again.read_text(encoding="utf-8"))
 
     def trace(self) -> None:
         """Run all tests once, unchanged: which executes which function, and how long it takes."""
@@ -861,9 +870,17 @@ class Runner:
         items = self.executed.get(mutant.key, [])
         if mutant.file in ENGINE:  # executed by nearly every test: these are the ones about it
             items = [i for i in items if not self.beside(self.items[i].nodeid)]
-        for number in sorted(items, key=lambda i: (self.seconds[i] > 1, self.rank(i, mutant), self.seconds[i])):
+        before = self.killers.get(mutant.entry)
+
+        def order(i: int) -> tuple[Any, ...]:
+            first = self.items[i].nodeid != before
+            return first, self.seconds[i] > 1, self.rank(i, mutant), self.seconds[i]
+
+        for number in sorted(items, key=order):
             os.write(pipe, f"? {self.items[number].nodeid}\n".encode())
-            signal.alarm(int(20 + 10 * self.seconds[number]))
+            limit = 20 + 10 * self.seconds[number]  # of processor time, for others may be busy
+            signal.setitimer(signal.ITIMER_PROF, limit)
+            signal.setitimer(signal.ITIMER_REAL, 20 * limit)  # where it only waits
             if not self.run(self.items[number]):
                 os.write(pipe, f"! {self.items[number].nodeid}\n".encode())
                 return
@@ -916,10 +933,10 @@ class Runner:
             last = said[-1]
             if last.startswith("!"):
                 mutant.result = last[2:]
-            elif last != "survived":
+            elif last.startswith("?"):
                 how = "never ended" if os.WIFSIGNALED(status) else "ended the process"
-                mutant.result = f"{last[2:] or 'no test'} ({how})"
-            else:
+                mutant.result = f"{last[2:]} ({how})"
+            else:  # every test passed, or none began
                 bar.write(f"survived: {mutant.file}:{mutant.line} {mutant.function}: {mutant.change}")
             bar.update()
         bar.close()
@@ -1007,6 +1024,19 @@ def table(mutants: list[Mutant]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def killers(report: str) -> dict[Entry, str]:
+    """Return which test killed which mutant, from the last part of a report that table() made."""
+    found = {}
+    for line in report.partition("## Killed")[2].splitlines():
+        cells = [cell.replace("\\|", "|") for cell in line.removeprefix("| ").removesuffix(" |").split(" | ")]
+        if len(cells) == 4 and cells[2].startswith("`"):
+            file = cells[0].partition(":")[0].removeprefix("minigrad/")
+            found[file, cells[1], cells[2][1:-1]] = (
+                cells[3].removesuffix(" (never ended)").removesuffix(" (ended the process)")
+            )
+    return found
+
+
 ROOT_OF_COPY = ROOT
 
 
@@ -1019,6 +1049,9 @@ def main() -> int:
     parser.add_argument("--only", metavar="FILE,…", help="only files whose path contains one of these")
     parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
     parser.add_argument("--out", type=Path, default=Path("mutants.md"), help="where the table is written")
+    parser.add_argument(
+        "--again", metavar="TABLE", type=Path, help="begin with the test that killed it in an earlier table"
+    )
     parser.add_argument("--list", action="store_true", help="list the mutants and run nothing")
     parser.add_argument("--doubt", action="store_true", help="run the mutants called harmless, and no others")
     parser.add_argument("--judged", action="store_true", help="print the table JUDGED and run nothing")
@@ -1026,6 +1059,7 @@ def main() -> int:
     if not hasattr(os, "fork"):
         parser.error("this command forks, which this operating system does not")
     out = options.out.resolve()
+    options.again = options.again and options.again.resolve()
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         ROOT_OF_COPY = Path(scratch).resolve()

@@ -10,6 +10,7 @@ from strategies import two_sided
 import minigrad as mg
 import minigrad.kernels.attention
 import minigrad.kernels.cross_entropy
+import minigrad.kernels.linear
 import minigrad.nn.functional as F
 import minigrad.special
 from minigrad.graph import backward_pass
@@ -159,6 +160,13 @@ def test_layer_norm_over_sizes_of_one(shape, normalized, rng):
     node = out.grad_fn
     ((rule, where),) = node.plan.rules
     assert rule(g, *[node.saved[i] for i in where])[0].shape == shape
+
+
+def test_vectors_that_kernels_share_cannot_be_written():
+    """They are made once for each size and kept, so that a write would change every later sum."""
+    ones = minigrad.kernels.linear.constant(3, 1.0, np.dtype(np.float64))
+    with pytest.raises(ValueError, match="read-only"):
+        ones[0] = 2.0
 
 
 def test_layer_norm_of_rows_without_elements():
