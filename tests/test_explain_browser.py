@@ -14,7 +14,7 @@ from explain_run import SNAPSHOTS, make_run
 
 import minigrad as mg
 from transformer.explain import ExplainServer, Material, Subject, page_data, page_html
-from transformer.explain.page import CHAPTERS
+from transformer.explain.data import CHAPTERS
 from transformer.generation import next_token_distribution
 
 playwright = pytest.importorskip(

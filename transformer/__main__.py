@@ -1,4 +1,4 @@
-"""The command line: ``transformer train``, ``generate``, ``evaluate`` and ``tokenize``."""
+"""The command line, ``transformer COMMAND …``: see :mod:`transformer.commands`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Memory(NamedTuple):
     start: int  # the place of the first token, where all texts are equally long
     end: int  # the place after the last token of the longest text
     places: Tensor | None  # (B, T) the place of each token, where texts differ in length
-    mask: Tensor | None  # (T, S) or (B, 1, T, S) True where a token may see a place; None: `is_causal` says it
+    mask: Tensor | None  # (T, S) or (B, 1, T, S) True where a token may see a place; None: ``is_causal`` says it
 
     @property
     def is_causal(self) -> bool:

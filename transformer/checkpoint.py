@@ -31,7 +31,9 @@ class Checkpoint:
 
     model: Transformer
     tokenizer: Tokenizer
-    training: dict[str, Any] = field(default_factory=dict)  # optimiser, step, random state …: empty for "best"
+    training: dict[str, Any] = field(
+        default_factory=dict
+    )  # step, text …; in "last" also optimiser, random state …
 
     @property
     def config(self) -> Config:
@@ -43,6 +45,12 @@ def save_checkpoint(
     path: str | Path, model: Transformer, tokenizer: Tokenizer, training: dict[str, Any] | None = None
 ) -> None:
     """Write a checkpoint in the safetensors format, replacing an older one only once the new one is whole.
+
+    Args:
+        path: the file; its directory must exist.
+        model: its config and weights are written, not whether it is training.
+        tokenizer: the model's.
+        training: what else is to be kept: tensors, and what JSON can hold.
 
     Raises:
         NotFinite: a weight is infinite or NaN: a good checkpoint is not replaced by a useless one.
@@ -66,6 +74,9 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read a checkpoint; of a run's directory, its ``best.safetensors`` (or else ``last.safetensors``).
 
     Nothing in the file is executed: it holds numbers and JSON.
+
+    Returns:
+        The model, in evaluation mode; its tokenizer; and what is known of its training.
 
     Raises:
         CheckpointError: the file is missing, truncated, not a checkpoint of this program, or contradicts itself.
@@ -123,7 +134,7 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def check_weights(config: Config, weights: dict[str, Tensor]) -> None:
-    """Raise for weights that no model of this config can have, before a far larger one is made.
+    """Complain of weights that no model of this config can have, before a far larger one is made.
 
     Raises:
         ValueError: there are more or fewer than the config asks for, they are tied where it says they are not, or
@@ -139,7 +150,7 @@ def check_weights(config: Config, weights: dict[str, Tensor]) -> None:
 
 
 def check_finite(tensors: dict[str, Tensor]) -> None:
-    """Raise if there is infinity or NaN in a weight, or something else than floating-point numbers.
+    """Complain of infinity or NaN in a weight, and of something else than floating-point numbers.
 
     Raises:
         NotFinite: names the first.

@@ -24,7 +24,7 @@ def described(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
 
 
 def check_types(instance: Any) -> None:
-    """Raise if a field of a dataclass holds something of another type; an int is allowed where a float is.
+    """Complain if a field of a dataclass holds something of another type; an int is allowed where a float is.
 
     Raises:
         ValueError: names the field, its type and the value.
@@ -50,8 +50,8 @@ class Config:
     (in the attention projections), ``causal=False``.
 
     Raises:
-        ValueError: a size is not positive, ``n_heads`` does not divide ``d_model``, ``d_model`` is odd with
-            sinusoidal positions, or an option has no such value.
+        ValueError: a field is of another type, out of its range, or not one of its choices; ``n_heads`` does not
+            divide ``d_model``; or ``d_model`` is odd with sinusoidal positions.
     """
 
     vocab_size: int = described(None, "tokens that the tokenizer knows")
@@ -102,11 +102,15 @@ class Config:
     def preset(cls, key: str | int, **overrides: Any) -> Self:
         """Return the model of a preset, by name ("micro", "small", "paper"), or of a depth, by number.
 
-        ``overrides`` replace single fields; ``vocab_size`` is always needed.  How such a model is trained says
-        :meth:`transformer.Recipe.preset`.
+        How such a model is trained says :meth:`transformer.Recipe.preset`.
+
+        Args:
+            key: the name, or the number of blocks, to which all else is in proportion.
+            overrides: replace single fields; ``vocab_size`` is always needed.
 
         Raises:
-            ValueError: there is no such preset.
+            ValueError: there is no such preset, or a field has no allowed value.
+            TypeError: ``vocab_size`` is missing, or there is no such field.
         """
         return cls(**{**find_preset(key).model, **overrides})
 

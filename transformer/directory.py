@@ -22,7 +22,11 @@ from transformer.lock import exclusive
 
 
 class RunDirectory:
-    """The paths in a run's directory, and the right to write there."""
+    """The paths in a run's directory, and the right to write there.
+
+    Args:
+        path: the directory, which need not be there yet.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -48,7 +52,7 @@ class RunDirectory:
         """Make the directory, if need be, and hold its lock inside the block.
 
         Raises:
-            ValueError: it holds a run already, or is a file.
+            ValueError: it holds a run already, is a file, or another process is beginning a run in it.
             OSError: it can't be written.
         """
         self.check_unused()
@@ -58,10 +62,10 @@ class RunDirectory:
             yield
 
     def check_unused(self) -> None:
-        """Raise if there is a run, or no place for one.
+        """Complain if a run can't begin here.
 
         Raises:
-            ValueError: that.
+            ValueError: the directory holds a run already, or is a file.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"'{self.path}' is a file: give a directory for the run")
@@ -88,7 +92,12 @@ class RunDirectory:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other processes from writing here, and clean up what a killed one left half written."""
+        """Keep other processes from writing here, and clean up what a killed one left half written.
+
+        Raises:
+            Locked: another process writes here.
+            OSError: the directory can't be written.
+        """
         with exclusive(self.path / ".lock"):
             for folder in (self.path, self.snapshots):
                 for name in (".*.safetensors.*.tmp", ".log.jsonl.*.tmp"):

@@ -19,7 +19,7 @@ IMPORT = re.compile(rf"^(from|import) (?:(minigrad)|transformer\.({'|'.join(FILE
 
 
 def model_on(engine: str) -> ModuleType:
-    """Return `transformer.model`, made from its source with a package ``engine`` imported in minigrad's place.
+    """Return :mod:`transformer.model`, made from its source with a package ``engine`` in minigrad's place.
 
     The ``Transformer`` in ``model_on("torch")`` is a ``torch.nn.Module``, with the same names of parameters, the
     same methods and the same results.  A second call returns the same module.

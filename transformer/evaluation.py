@@ -22,16 +22,16 @@ N_PARTS = 32
 class Score:
     """The summed cross-entropy of a text, what it is spread over, and how far the mean can be trusted."""
 
-    nats: float
+    nats: float  # Σ −ln p of the tokens
     characters: int
-    bytes: int
+    bytes: int  # in UTF-8
     nats_of_parts: Sequence[float] = ()
-    """The cross-entropy of each of the consecutive parts of :func:`parts_of`."""
+    """The summed cross-entropy of each of the consecutive parts of :func:`parts_of`."""
     characters_of_parts: Sequence[int] = ()
 
     @property
     def standard_error(self) -> float:
-        """Of `nats_per_character`, by :func:`standard_error`; NaN for a text too short to tell."""
+        """That of ``nats_per_character``, by :func:`standard_error`; NaN for a text too short to tell."""
         return standard_error(self.nats_of_parts, self.characters_of_parts)
 
     def difference_to(self, nats_of_parts: Sequence[float]) -> tuple[float, float]:
@@ -44,7 +44,7 @@ class Score:
 
     @property
     def nats_per_character(self) -> float:
-        """Mean surprise at a character, in natural units: ln of the number of equally good guesses."""
+        """Mean surprise at a character, in nats: ln of the number of equally good guesses."""
         return self.nats / self.characters
 
     @property

@@ -6,7 +6,7 @@ from minigrad.memory import Memory, machine_memory
 from transformer.config import Config
 from transformer.recipe import Recipe
 
-NUMBER = 4  # bytes of a float32
+BYTES_PER_NUMBER = 4  # of float32
 
 
 def n_parameters(config: Config) -> int:
@@ -61,7 +61,7 @@ def step_memory(config: Config, recipe: Recipe) -> int:
     at_last = parameters + 2 * table * config.tie_weights
     so_far = parameters if at_once < share else 0
     by_muon = config.n_layers * matrices_in_block(config) if recipe.optimizer == "muon" else 0
-    return NUMBER * (3 * parameters - by_muon + threads * (so_far + max(at_first, at_last)))
+    return BYTES_PER_NUMBER * (3 * parameters - by_muon + threads * (so_far + max(at_first, at_last)))
 
 
 def check_memory(config: Config, recipe: Recipe, memory: Memory | None = None) -> str:

@@ -82,7 +82,11 @@ class Sampling:
 def next_token_distribution(
     logits: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
 ) -> Tensor:
-    """Return the probabilities (V,) from which the next token is drawn, given its logits (V,): see `Sampling`.
+    """Return the probabilities (V,) from which the next token is drawn, given its logits (V,).
+
+    Args:
+        logits: the model's, for one position.
+        temperature, top_k, top_p: see :class:`Sampling`.
 
     Raises:
         ValueError: an option is out of its range.
@@ -102,10 +106,16 @@ def generate_ids(
 ) -> Iterator[int]:
     """Yield ``n_tokens`` new token ids after ``ids``, each as soon as it is drawn.
 
-    The model sees at most ``window`` tokens (default: its context); see `Reader`.
+    Args:
+        model: what continues the text; it is switched to evaluation.
+        ids: the tokens of the text so far, at least one.
+        n_tokens: how many to add.
+        temperature, top_k, top_p: see :class:`Sampling`.
+        generator: where the random numbers come from (default: the global generator).
+        window: how many tokens the model sees at most (default: its context): see :class:`Reader`.
 
     Raises:
-        ValueError: there is no token to start from, or an option is out of its range.
+        ValueError: there is no token to start from, an option is out of its range, or a logit is infinite or NaN.
     """
     sampling = Sampling(temperature, top_k, top_p)
     reader = Reader(model, window=window)
@@ -126,6 +136,9 @@ class StopFilter:
 
     What could be the beginning of such a string is held back until it is clear that it is not.  When several are
     complete at one character, the longest counts; so the result depends on the text alone, not on its pieces.
+
+    Args:
+        strings: those that end the text; without any, all text passes.
 
     Raises:
         ValueError: a string is empty.
@@ -226,6 +239,9 @@ class Writer:
 
         A text ends before the first of the ``stop`` strings, which, like all that the model wrote, it has read
         when it is continued.  Where there are others, a text that has stopped cannot be continued.
+
+        Raises:
+            ValueError: a stop string is empty, or a logit is infinite or NaN.
         """
         for unread, seen in zip(self.unread, self.reader.visible, strict=True):
             if not (unread or seen):
@@ -305,13 +321,14 @@ def generate(
         tokenizer: the model's.
         prompt: a text, or a list of them.
         n_tokens: how many tokens to add at most.
-        temperature, top_k, top_p: see `Sampling`.
+        temperature, top_k, top_p: see :class:`Sampling`.
         seed: with a seed, the same call gives the same text; prompt i of a list is as if alone with ``seed`` + i.
         stop: a string, or several, before the first of which the text ends.
-        window: how many tokens the model sees at most (default: its context): see `Reader`.
+        window: how many tokens the model sees at most (default: its context): see :class:`Reader`.
 
     Raises:
-        ValueError: the prompt has characters that the tokenizer does not know, or an option is out of range.
+        ValueError: the prompt has characters that the tokenizer does not know, the list is empty, or an option is
+            out of its range; or, while it is being continued, a logit is infinite or NaN.
     """
     prompts = [prompt] if isinstance(prompt, str) else prompt
     if not prompts:

@@ -13,7 +13,7 @@ LOCKED_BYTE = 1 << 30
 
 
 class Locked(ValueError):
-    """Another process holds the lock; the message says which."""
+    """Another process holds the lock; the message says which, if that is known."""
 
 
 @contextmanager

@@ -23,6 +23,9 @@ class Transformer(nn.Module):
     (1, 3, 65)
 
     ``model.summary()`` lists its layers.
+
+    Args:
+        config: its dimensions and variants.
     """
 
     def __init__(self, config: Config) -> None:
@@ -87,7 +90,17 @@ class Transformer(nn.Module):
         return KeyValueCache(kept, [0] * batch_size)
 
     def loss(self, ids: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
-        """Return the mean cross-entropy, in nats per token, of ``targets`` (B, T) given ``ids`` (B, T)."""
+        """Return the mean cross-entropy (), in nats per token, of ``targets`` given ``ids``.
+
+        Args:
+            ids: token ids (B, T).
+            targets: the token after each (B, T); −100 marks one that is not counted.
+            label_smoothing: the share of a target's probability that is spread over all tokens (section 5.4).
+
+        Raises:
+            ValueError: as of :meth:`forward`, or the shapes differ.
+            IndexError: an id or a target is not a token's.
+        """
         logits = self(ids)  # (B, T, V)
         return F.cross_entropy(
             logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), label_smoothing=label_smoothing
@@ -123,9 +136,3 @@ class Transformer(nn.Module):
     def n_parameters(self) -> int:
         """Return the number of parameters, a tied table counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
-
-
-def parameters_to_decay(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Return the matrices, which weight decay pulls towards zero, and the biases and gains, which it leaves."""
-    parameters = list(model.parameters())
-    return [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim <= 1]

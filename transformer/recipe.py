@@ -23,7 +23,7 @@ class Recipe:
     0.0006987712429686843
 
     Raises:
-        ValueError: a number is out of its range, or there is no such schedule.
+        ValueError: a field is of another type or out of its range, or there is no such optimizer or schedule.
     """
 
     steps: int = described(2500, "training steps")
@@ -75,15 +75,17 @@ class Recipe:
 
     @classmethod
     def preset(cls, key: str | int, d_model: int | None = None, **overrides: Any) -> Self:
-        """Return the recipe of a preset, by name, or of a depth; ``overrides`` replace single fields.
+        """Return the recipe of a preset, by name, or of a depth.
 
         Args:
             key: as of :meth:`Config.preset`.
             d_model: the width of the model, if it is not the preset's: the paper's rate follows from it, as
                 (d_model · warmup_steps)^−½.
+            overrides: replace single fields.
 
         Raises:
-            ValueError: there is no such preset, or a number is out of its range.
+            ValueError: there is no such preset, or a field has no allowed value.
+            TypeError: there is no such field.
         """
         fields = {**find_preset(key).training, **overrides}
         recipe = cls(**fields)

@@ -89,7 +89,7 @@ def train(
 
     Raises:
         DataError: the text is too short.
-        ValueError: the directory holds a run already.
+        ValueError: the directory holds a run already, or another process is training in it.
         OSError: the directory can't be written.
         NotSaved: something could not be written later on; what was saved before stays.
         NonFiniteLoss: the loss became infinite or NaN; the last good checkpoint stays.
@@ -190,7 +190,16 @@ class Run:
             )
 
     def train(self, listener: Listener | None = None) -> None:
-        """Take all the steps that remain."""
+        """Take all the steps that remain.
+
+        Args:
+            listener: is told of every step.
+
+        Raises:
+            NonFiniteLoss: a loss, a gradient or a weight became infinite or NaN.
+            NotSaved: something could not be written.
+            Stopped: the listener wanted to stop.
+        """
         listener = listener or Listener()
         log = Log(self.directory.log, self.progress.step)
         with warnings.catch_warnings():
@@ -217,7 +226,7 @@ class Run:
 
     @property
     def last_good(self) -> str:
-        """Where the training was well."""
+        """A clause on where the training was well, for messages on where it no longer is."""
         return f"the last good checkpoint is '{self.directory.last}', of step {self.saved_step}"
 
     def result(self) -> tuple[Transformer, Score]:
@@ -230,6 +239,11 @@ class Run:
 
         What the latest state relies on is written before it.  After a crash in between, the steps since the
         state before are taken once more, and write the same again.
+
+        Raises:
+            NotFinite: the held-out loss, or what is to be saved, is infinite or NaN.
+            NotSaved: something could not be written.
+            Stopped: the listener wanted to stop.
         """
         step, recipe = self.progress.step, self.recipe
         score = sample = None
@@ -253,7 +267,12 @@ class Run:
             )
 
     def evaluate(self) -> Score:
-        """Return the score on held-out text; if it is the best so far, keep the weights."""
+        """Return the score on held-out text; if it is the best so far, keep the weights.
+
+        Raises:
+            NotFinite: the loss is infinite or NaN.
+            NotSaved: the weights could not be written.
+        """
         score = self.text.score(self.model, EVALUATED_TOKENS, self.recipe.threads)
         loss = score.nats_per_character
         if not math.isfinite(loss):
@@ -295,7 +314,11 @@ class Run:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turn an error of the system, such as a full disk, into a sentence that says how to go on."""
+        """Turn an error of the system, such as a full disk, into a sentence that says how to go on.
+
+        Raises:
+            NotSaved: in the place of an OSError.
+        """
         try:
             yield
         except OSError as error:
@@ -331,7 +354,7 @@ def find_run(path: Path) -> Path:
     """
     if not path.is_file():
         return path
-    training_state(load_checkpoint(path), path)
+    training_state(load_checkpoint(path), path)  # what is wrong with the file itself is told first
     if path.name != "last.safetensors":
         raise CheckpointError(f"'{path}' is a file: give the run's directory")
     return path.parent

@@ -34,7 +34,7 @@ def decoder_step(model: Transformer) -> DecoderStep | None:
 
 
 def block_step(block: nn.Module) -> BlockStep:
-    """Return a block as it is in `minigrad.kernels.decoder_step`."""
+    """Return a block as it is in :mod:`minigrad.kernels.decoder_step`."""
     assert isinstance(block, Block)
     attention, ffn = block.attention, block.ffn
     return BlockStep(

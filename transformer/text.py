@@ -31,8 +31,8 @@ class Text:
 
     train: Corpus
     held_out: Corpus
-    train_ids: Tensor
-    held_out_ids: Tensor
+    train_ids: Tensor  # (N,) in the smallest integers that hold every id
+    held_out_ids: Tensor  # (M,)
     tokenizer: Tokenizer
     kept_in: Path | None = None  # where the tokens of a long text are
     is_other: bool = False  # whether the held-out text is one of its own, not what follows the training part
@@ -163,7 +163,8 @@ def make_tokenizer(
     at equal distances.  ``on_merge`` is told of every merge.
 
     Raises:
-        ValueError: ``kind`` is neither "char" nor "bpe", or ``vocab_size`` is too small.
+        ValueError: ``kind`` is neither "char" nor "bpe", ``vocab_size`` is too small or too large, or the text is
+            too short.
     """
     corpus = Corpus(text) if isinstance(text, str) else text
     if kind == "char":

@@ -36,8 +36,8 @@ MAX_CACHE_BYTES = 4_000_000_000
 VERSION = 1  # of how tokens are made of text and kept: a change of either is another version
 
 HEADER_BYTES = 512  # of JSON and spaces after it: fixed, because it is written last
-STORED_AS = {"uint8": "U8", "uint16": "U16", "int32": "I32"}
-ABANDONED_SECONDS = 24 * 60 * 60
+STORED_AS = {"uint8": "U8", "uint16": "U16", "int32": "I32"}  # the names of dtypes in safetensors
+ABANDONED_SECONDS = 24 * 60 * 60  # so old, a file half written is of a run that was killed
 
 
 def encode(

@@ -43,29 +43,33 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a model's score on a text, beside n-gram baselines that learned from the same training text."""
+    """Print a model's score on a text, beside n-gram baselines that learned from the same training text.
+
+    Raises:
+        ValueError: an option, the checkpoint or the text can't be used.
+    """
     if arguments.tokens < 0:
         raise ValueError(f"--tokens must be at least 0 (0: all), not {arguments.tokens}")
     limit = arguments.tokens or None
     path = find_checkpoint(arguments.out or latest_run())
     checkpoint = load_checkpoint(path)
-    parts = text_to_measure(arguments.text, checkpoint)
+    text = text_to_measure(arguments.text, checkpoint)
     name = describe_source(arguments.text or checkpoint.training.get("source"))
-    measured = describe_measured(parts, limit)
-    print(f"text   {measured} of {name}: {len(parts.measured(limit)):,} characters")
+    measured = describe_measured(text, limit)
+    print(f"text   {measured} of {name}: {len(text.measured(limit)):,} characters")
     print(f"model  {path}, {describe_model(checkpoint.model)}", flush=True)
-    baselines = texts.baselines(parts, limit) if len(parts.train) else []
+    baselines = texts.baselines(text, limit) if len(text.train) else []
     if baselines:
-        print(f"counts {describe_baselines(baselines, parts)}")
-    n, threads = len(parts.held_out_ids[:limit]), os.cpu_count() or 1
+        print(f"counts {describe_baselines(baselines, text)}")
+    n, threads = len(text.held_out_ids[:limit]), os.cpu_count() or 1
     with texts.bar(n, "token", "measuring") as update:
-        score = parts.score(checkpoint.model, limit, threads, update)
+        score = text.score(checkpoint.model, limit, threads, update)
     print()
     print_scores(score, baselines)
     length = longest_window(checkpoint.config, n)
     if length:
         with texts.bar(min(n, POSITION_TOKENS), "token", "by position") as update:
-            losses = parts.score_by_position(checkpoint.model, length, min(n, POSITION_TOKENS), threads, update)
+            losses = text.score_by_position(checkpoint.model, length, min(n, POSITION_TOKENS), threads, update)
         print()
         print_losses_by_position(losses, checkpoint.config)
 

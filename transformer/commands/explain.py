@@ -90,7 +90,11 @@ def write(path: Path, content: str) -> None:
 
 
 def serve(subject: Subject, port: int, open_browser: bool) -> None:
-    """Serve the page until interrupted."""
+    """Serve the page until interrupted.
+
+    Raises:
+        ValueError: the port can't be used.
+    """
     print("computing the page …", flush=True)
     try:
         server = ExplainServer(subject, port)

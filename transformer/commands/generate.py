@@ -67,7 +67,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a prompt and its continuation, as it comes."""
+    """Print a prompt and its continuation, as it comes.
+
+    Raises:
+        ValueError: an option, the prompt or the checkpoint can't be used.
+    """
     if arguments.tokens < 0:
         raise ValueError(f"--tokens must be at least 0, not {arguments.tokens}")
     sampling = Sampling(arguments.temperature, arguments.top_k, arguments.top_p)

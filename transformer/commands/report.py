@@ -16,8 +16,8 @@ from transformer.tokenizer import BPETokenizer
 
 def print_scores(score: Score, baselines: Sequence[Baseline]) -> None:
     """Print a table of the model's loss and the baselines', best first."""
-    bits = score.bits_per_character / score.nats_per_character
-    per_byte = score.characters / score.bytes
+    per_character = score.bits_per_character / score.nats_per_character
+    per_byte = score.bits_per_byte / score.nats_per_character
     own = "" if math.isnan(score.standard_error) else f"± {score.standard_error:.3f} (standard error)"
     rows = [("this model", score.nats_per_character, own)]
     for baseline in baselines:
@@ -26,21 +26,21 @@ def print_scores(score: Score, baselines: Sequence[Baseline]) -> None:
         rows.append((baseline.name, baseline.nats_per_symbol, compared))
     print(f"{'':12} {'nats/char':>9} {'bits/char':>9} {'bits/byte':>9}")
     for name, nats, note in sorted(rows, key=lambda row: row[1]):
-        print(f"{name:12} {nats:9.3f} {nats * bits:9.3f} {nats * bits * per_byte:9.3f}  {note}".rstrip())
+        print(f"{name:12} {nats:9.3f} {nats * per_character:9.3f} {nats * per_byte:9.3f}  {note}".rstrip())
 
 
-def describe_baselines(baselines: Sequence[Baseline], parts: Text) -> str:
+def describe_baselines(baselines: Sequence[Baseline], text: Text) -> str:
     """Return the losses of the n-gram models, and what they learned from if that is not all."""
     losses = " · ".join(f"{baseline.name} {baseline.nats_per_symbol:.3f}" for baseline in baselines)
-    learned = min(len(parts.train), BASELINES_LEARN_FROM)
-    note = f" (from the last {learned:,} characters to learn from)" if learned < len(parts.train) else ""
+    learned = min(len(text.train), BASELINES_LEARN_FROM)
+    note = f" (from the last {learned:,} characters to learn from)" if learned < len(text.train) else ""
     return f"{losses} nats per character{note}"
 
 
-def describe_measured(parts: Text, limit: int | None = REPORTED_TOKENS) -> str:
+def describe_measured(text: Text, limit: int | None = REPORTED_TOKENS) -> str:
     """Return the name of what is scored: the held-out text, or its beginning."""
-    name = "the text" if parts.is_other else "the held-out text"
-    return name if limit is None or limit >= len(parts.held_out_ids) else f"the first {limit:,} tokens of {name}"
+    name = "the text" if text.is_other else "the held-out text"
+    return name if limit is None or limit >= len(text.held_out_ids) else f"the first {limit:,} tokens of {name}"
 
 
 def describe_source(files: Sequence[Any] | None) -> str:
@@ -48,15 +48,15 @@ def describe_source(files: Sequence[Any] | None) -> str:
     return ", ".join(str(path) for path in files) if files else "Python's own reference text"
 
 
-def describe_tokenizer(parts: Text, asked: int = 0) -> str:
+def describe_tokenizer(text: Text, asked: int = 0) -> str:
     """Return what a tokenizer is and does to a text; ``asked``: how many tokens were asked for."""
-    tokenizer, n = parts.tokenizer, parts.tokenizer.vocab_size
-    kept = f", kept in '{parts.kept_in.parent}' for the next run" if parts.kept_in else ""
-    per_token = len(parts.train) / len(parts.train_ids)
+    tokenizer, n = text.tokenizer, text.tokenizer.vocab_size
+    kept = f", kept in '{text.kept_in.parent}' for the next run" if text.kept_in else ""
+    per_token = len(text.train) / len(text.train_ids)
     if not isinstance(tokenizer, BPETokenizer):
-        return f"{n} different characters, one token each: {len(parts.train_ids):,} to learn from{kept}"
+        return f"{n} different characters, one token each: {len(text.train_ids):,} to learn from{kept}"
     note = f", not the {asked:,} asked for: the text has no more pairs to merge" if n < asked else ""
-    size = f"{len(parts.train_ids):,} to learn from, {per_token:.2f} characters each{kept}"
+    size = f"{len(text.train_ids):,} to learn from, {per_token:.2f} characters each{kept}"
     return f"{n:,} by byte-pair encoding{note}: {size}"
 
 

@@ -64,8 +64,8 @@ def encode(text: Corpus, tokenizer: Tokenizer, context: int) -> Text:
         return Text.encode(text, tokenizer, context, update)
 
 
-def baselines(parts: Text, limit: int | None = REPORTED_TOKENS) -> list[Baseline]:
+def baselines(text: Text, limit: int | None = REPORTED_TOKENS) -> list[Baseline]:
     """Return the n-gram models' losses on the first ``limit`` held-out tokens."""
-    n = 6 * (min(len(parts.train), BASELINES_LEARN_FROM) + len(parts.measured(limit)))
+    n = 6 * (min(len(text.train), BASELINES_LEARN_FROM) + len(text.measured(limit)))
     with bar(n, "n-gram", "counting") as update:
-        return parts.baselines(limit, update)
+        return text.baselines(limit, update)

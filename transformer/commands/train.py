@@ -129,13 +129,13 @@ def start(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
         RunDirectory(arguments.out).check_unused()
     planned = Config.preset(preset, vocab_size=vocab_size if vocab_size > 0 else 1, **fields)
     recipe = Recipe.preset(preset, planned.d_model, **chosen(arguments, Recipe))  # complain before the work
-    text = texts.read(files)
-    tokenizer = texts.tokenizer_for(text, kind, vocab_size)
+    corpus = texts.read(files)
+    tokenizer = texts.tokenizer_for(corpus, kind, vocab_size)
     config = Config.preset(preset, vocab_size=tokenizer.vocab_size, **fields)
-    parts = texts.encode(text, tokenizer, config.context)
+    text = texts.encode(corpus, tokenizer, config.context)
     check_memory(config, recipe)
     source = [str(path.resolve()) for path in files] if files else None
-    return Run.start(arguments.out or new_run(), parts, config, recipe, source)
+    return Run.start(arguments.out or new_run(), text, config, recipe, source)
 
 
 def resume(arguments: argparse.Namespace) -> AbstractContextManager[Run]:

@@ -12,9 +12,9 @@ from transformer.explain.material import Material, Subject
 from transformer.explain.packing import packed
 from transformer.model import Transformer
 
-BINS = 10
+BINS = 10  # of the histogram of largest weights
 REPEATED = 12  # different tokens of a random sequence that is read twice
-SEQUENCES = 16
+SEQUENCES = 16  # random ones, of which the mean is taken
 
 
 def projections(subject: Subject) -> dict[str, Any]:
@@ -25,18 +25,18 @@ def projections(subject: Subject) -> dict[str, Any]:
 
 
 def head_weights(subject: Subject, layer: int, head: int) -> dict[str, Any]:
-    """Return the three matrices of one head, (d_k, d) each."""
+    """Return the three matrices of one head, (d_k, d) each, and their biases (d_k,) if there are any."""
     attention, d_k = subject.model.blocks[layer].attention, subject.config.d_k
     rows = slice(head * d_k, (head + 1) * d_k)
     matrices = {"q": attention.W_Q, "k": attention.W_K, "v": attention.W_V}
     return {
         "layer": layer,
         "head": head,
-        **{name: packed(layer.weight.detach()[rows]) for name, layer in matrices.items()},
+        **{name: packed(projection.weight.detach()[rows]) for name, projection in matrices.items()},
         **{
-            f"{name}_bias": packed(layer.bias.detach()[rows])
-            for name, layer in matrices.items()
-            if layer.bias is not None
+            f"{name}_bias": packed(projection.bias.detach()[rows])
+            for name, projection in matrices.items()
+            if projection.bias is not None
         },
     }
 
@@ -68,9 +68,8 @@ def saturation(subject: Subject) -> dict[str, Any]:
         peaks: list[float] = []
         flows: list[float] = []
         for layer in range(subject.config.n_layers):
-            pattern = (subject.cache[f"blocks.{layer}.attention.scores"].double() * factor).softmax(
-                -1
-            )  # (H, T, T)
+            scores = subject.cache[f"blocks.{layer}.attention.scores"].double()  # (H, T, T)
+            pattern = (scores * factor).softmax(-1)  # (H, T, T)
             rows = pattern[:, 3:] if subject.config.causal else pattern
             peaks += rows.amax(-1).flatten().tolist()
             flows += (rows * (1 - rows)).sum(-1).flatten().tolist()

@@ -43,7 +43,10 @@ def loss_of(logits: Tensor, ids: list[int], which: slice = slice(None)) -> Tenso
 
 
 def real_step(subject: Subject) -> tuple[float, dict[str, Tensor], dict[str, Tensor]]:
-    """Return the loss of the text, every tensor on the way to it, and the gradient of each, by name."""
+    """Return the loss of the text, every tensor on the way to it by name, and the gradients of two kinds of them.
+
+    These are the FFNs' hidden units and what the heads gather, z.
+    """
     logits, cache = subject.model.run_with_cache(mg.tensor([subject.ids]))
     loss = loss_of(logits[0], subject.ids)
     names = [name for name in cache if name.endswith(("ffn.hidden", "attention.z"))]

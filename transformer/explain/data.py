@@ -36,7 +36,7 @@ CHAPTERS: dict[str, Callable[[Subject], dict[str, Any]]] = {
     "training": training,
     "backprop": backprop,
 }
-"""What each chapter of the page adds, in the order of the page."""
+"""What computes each chapter, in the order of the page; ``assets`` has its prose and its script."""
 
 
 def page_data(subject: Subject, chapter_done: Callable[[str], Any] | None = None) -> dict[str, Any]:

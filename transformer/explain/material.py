@@ -15,6 +15,7 @@ from transformer.baselines import Baseline, ngram_baselines
 from transformer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from transformer.curve import read_log
 from transformer.data import split_text
+from transformer.merges import BYTE_TOKENS
 from transformer.model import Transformer
 from transformer.text import BASELINES_LEARN_FROM, text_of_run
 from transformer.tokenizer import BPETokenizer, Tokenizer
@@ -23,7 +24,7 @@ MOST_TOKENS = 64  # of a sentence: beyond that a matrix of tokens can't be read 
 DEFAULT_TOKENS = 32
 SAMPLE_TOKENS = 60
 DEFAULT_COMPARE = ("river bank", "savings bank")
-MEASURED = 200_000  # characters of a long held-out text
+HELD_OUT_CHARACTERS = 200_000  # of a long held-out text, its beginning
 FIRST_MERGES = 256  # that byte-pair encoding would learn, shown where the model has a tokenizer of characters
 
 
@@ -51,7 +52,7 @@ class Material:
         self.model = self.checkpoint.model
         self.tokenizer: Tokenizer = self.checkpoint.tokenizer
         self.directory = path if path.is_dir() else path.parent
-        self.unusable: list[str] = []  # why some snapshots are not among `snapshots`
+        self.unusable: list[str] = []  # why some snapshots are not among ``snapshots``
         self.computed: dict[str, Any] = {}  # by chapters: what does not depend on the sentence, once
 
     @cached_property
@@ -73,7 +74,7 @@ class Material:
         return [*(snapshot for snapshot in earlier if snapshot.step is not None and snapshot.step < end), finished]
 
     def snapshot_files(self) -> list[Path]:
-        """The files of the run's snapshots, by step."""
+        """Return the files of the run's snapshots, by step."""
         files = (self.path / "snapshots").glob("*.safetensors") if self.path.is_dir() else []
         return sorted((file for file in files if file.stem.isdecimal()), key=lambda file: int(file.stem))
 
@@ -103,7 +104,7 @@ class Material:
             DataError: the text is no longer where it was, or is another one now.
         """
         train, held_out = split_text(text_of_run(self.checkpoint.training))
-        return str(train[-BASELINES_LEARN_FROM:]), str(held_out[:MEASURED])
+        return str(train[-BASELINES_LEARN_FROM:]), str(held_out[:HELD_OUT_CHARACTERS])
 
     @cached_property
     def baselines(self) -> list[Baseline]:
@@ -116,10 +117,10 @@ class Material:
         """The model's own merges; or, where its tokens are characters, what its text would give."""
         if isinstance(self.tokenizer, BPETokenizer):
             return self.tokenizer
-        return BPETokenizer.train(self.texts[0], 256 + FIRST_MERGES)
+        return BPETokenizer.train(self.texts[0], BYTE_TOKENS + FIRST_MERGES)
 
     def default_text(self) -> str:
-        """The beginning of a sentence that the model has never seen.
+        """Return the beginning of a sentence that the model has never seen.
 
         Raises:
             DataError: the text that the model learned from is no longer there.
@@ -172,7 +173,7 @@ class Subject:
         return [run(snapshot.model, self.ids) for snapshot in self.material.snapshots]
 
     def block_input(self, layer: int) -> Tensor:
-        """The vectors (T, d) that enter a block."""
+        """Return the vectors (T, d) that enter a block."""
         if layer == 0:
             return self.cache["embed"] * math.sqrt(self.config.d_model) + self.cache["positions"]
         last = "residual_ffn" if self.config.norm == "pre" else "norm_ffn"

@@ -9,21 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-CHAPTERS = (
-    "prediction",
-    "tokens",
-    "embedding",
-    "context",
-    "projections",
-    "scores",
-    "heads",
-    "positions",
-    "blocks",
-    "output",
-    "training",
-    "backprop",
-)
-"""The files in ``assets/chapters``, in the order of the page."""
+from transformer.explain.data import CHAPTERS
 
 SCRIPTS = ("core", "scales", "parts", "grid", "charts", *CHAPTERS, "start")
 """The files in ``assets/scripts``, in the order in which they are joined."""
@@ -34,7 +20,11 @@ def page_html(data: dict[str, Any]) -> str:
 
     The data stands in a ``<script type="application/json">``, in which ``<`` is written as ``\\u003c``: no text of
     a user can end it.  The script puts texts into the page by ``textContent`` alone, and the policy in the page's
-    head allows no other script than the one written here, and no request to anywhere.
+    head allows no other script than the one written here, and no request to anywhere (but to its own server, if it
+    is served).
+
+    Args:
+        data: what :func:`page_data` gives.
     """
     code = script()
     connect = "'self'" if data.get("served") else "'none'"

@@ -1,9 +1,8 @@
 // The page's data, its state, and its figures.
 //
 // How to add a chapter: put its prose into chapters/NAME.html, with an empty <div data-figure="NAME"></div> in each
-// <figure> and a <figcaption> that says what to look at; add its name to CHAPTERS in page.py; compute what it needs
-// in a Python module whose result is listed in CHAPTERS of data.py (here it is `page.chapters.NAME`); and register
-// each of its figures in scripts/NAME.js:
+// <figure> and a <figcaption> that says what to look at; compute what it needs in a Python module, listed in CHAPTERS
+// of data.py (here the result is `page.chapters.NAME`); and register each of its figures in scripts/NAME.js:
 //
 //   figure("my-figure", ["token", "layer"], (root) => {
 //     const show = readout(root);              // build once …
