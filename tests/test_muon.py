@@ -115,6 +115,7 @@ def test_muon_writes_in_place_and_keeps_float32():
         (lambda: Muon([mg.ones(3, requires_grad=True)]), r"matrices, not a parameter of shape .*3.*AdamW"),
         (lambda: Muon(leaves(), lr=-1), "lr must be at least 0, not -1"),
         (lambda: Muon(leaves(), momentum=-1), "momentum must be"),
+        (lambda: Muon(leaves(), threads=0), "threads must be at least 1, not 0"),
         (lambda: Muon(leaves(), adjust_lr_fn="half"), "original or match_rms_adamw, not 'half'"),
         (lambda: Several(), "at least one optimizer"),
     ],

@@ -483,6 +483,15 @@ def test_wrong_inputs_of_layers_are_named():
         nn.Dropout(1.5)
     with pytest.raises(ValueError, match="average"):
         nn.MSELoss(reduction="average")
+    with pytest.raises(RuntimeError, match="floating tensor, not int64"):
+        nn.Dropout(0.5)(mg.tensor([1, 2]))
+    with pytest.raises(ValueError, match=r"table \(V, d\), not of shape \(3,\)"):
+        nn.Embedding.from_pretrained(mg.zeros(3))
+    with pytest.raises(RuntimeError, match="beta must be at least 0, not -1"):
+        nn.SmoothL1Loss(beta=-1)(mg.zeros(3), mg.zeros(3))
+    for train in (True, False):
+        with pytest.raises(RuntimeError):
+            nn.BatchNorm1d(5).train(train)(mg.zeros(3, 4))
 
 
 # --- every function against finite differences, to the second order -----------------------------------------

@@ -394,6 +394,10 @@ def test_wrong_arguments_of_schedules_are_refused():
         LinearLR(optimizer, start_factor=0)
     with pytest.raises(ValueError, match="end_factor"):
         LinearLR(optimizer, end_factor=-1)
+    with pytest.raises(ValueError, match="step_size must be at least 1, not 0"):
+        StepLR(optimizer, 0)
+    with pytest.raises(ValueError, match="T_max must be above 0, not 0"):
+        CosineAnnealingLR(optimizer, 0)
     with pytest.raises(ValueError, match="gamma"):
         StepLR(optimizer, 1).load_state_dict({"step_size": 1})
 

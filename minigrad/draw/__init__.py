@@ -52,6 +52,9 @@ def draw(
         depth: how many modules within one another are opened.  Without it, a graph of more than 16 cards is folded
             to a card for each module, as little as is needed.
         open: the dotted names of modules to open, whatever else is folded: "blocks.0.attention".
+
+    Returns:
+        A drawing: its ``str`` is the text, its ``svg`` the picture.
     """
     from minigrad.draw.drawing import Drawing
     from minigrad.draw.picture import Picture
@@ -110,8 +113,11 @@ def explain_backward(
         gradient: the gradient of ``tensor``, of its shape; one of a single element needs none: it is 1.
         most: how many steps are told.
 
+    Returns:
+        A story: its ``str`` is the text, its ``steps`` are the same with every array.
+
     Raises:
-        RuntimeError: as :meth:`minigrad.Tensor.backward`.
+        RuntimeError: as :meth:`minigrad.Tensor.backward`, or a value that a rule needs was freed or overwritten.
     """
     from minigrad.draw.picture import Picture
     from minigrad.draw.story import Story

@@ -32,5 +32,9 @@ class Drawing:
         return f'<div style="overflow-x:auto">{self.svg}</div>'
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to an SVG file."""
+        """Write the picture to an SVG file.
+
+        Raises:
+            OSError: it can't be written.
+        """
         Path(path).write_text(self.svg, encoding="utf-8")

@@ -21,6 +21,7 @@ class Spot:
     Attributes:
         column: counted from the left.
         height: how much room it needs.
+        passing: whether a link passes here; else a card stands here.
         y: of its middle.
         left: the neighbours in the column before it, in the order of the card's inputs.
         right: the neighbours in the column after it.

@@ -12,15 +12,15 @@ import numpy as np
 from minigrad.draw import numbers
 from minigrad.draw.fold import Group, folded_into, groups_of, outermost
 from minigrad.draw.values import argument_name, arguments_of, known_values, original_of, parameter_names
-from minigrad.draw.walk import Flow, Step, Unknown, walk_back
+from minigrad.draw.walk import CannotWalk, Flow, Step, walk_back
 from minigrad.graph import Node, Parent, TensorBase, below
 from minigrad.nn.module import Module, Parameter
 from minigrad.op import Op
 from minigrad.rule_text import RuleText, rule_text
 from minigrad.tensor import Tensor
 
-DETAIL = 30  # characters
-FOLDED_ABOVE = 16  # cards
+LONGEST_DETAIL = 30  # characters of an operation's further arguments
+FOLDED_ABOVE = 16  # cards: a larger graph is folded to its modules, unless the user says otherwise
 
 
 @dataclass(eq=False)
@@ -71,7 +71,20 @@ class Card:
 
 
 class Names:
-    """What the user calls tensors, arrays and modules."""
+    """What the user calls tensors, arrays and modules.
+
+    Args:
+        given: names that the user passed on purpose, which go first.
+        variables: the user's variables; those that begin with an underscore don't count.
+
+    Attributes:
+        places: the name of each node or leaf.
+        arrays: the name of each array, by its id.
+        buffers: the ids of the arrays that modules hold as buffers.
+        modules: the name of each module, by its id.
+        values: the value of each node or leaf of which the user has the tensor.
+        tensors: that tensor.
+    """
 
     def __init__(self, given: Mapping[str, Any] | Iterable[tuple[str, Any]], variables: Mapping[str, Any]) -> None:
         self.places: dict[Parent, str] = {}
@@ -164,14 +177,6 @@ class Picture:
 
     def find_gradients(self, output: Tensor, gradient: Tensor | None) -> dict[Parent, Any]:
         """Return the gradient of each place, by a backward pass that changes nothing."""
-        left = {
-            place: tensor.grad._data for place, tensor in self.names.tensors.items() if tensor.grad is not None
-        }
-        left |= {
-            place: place.grad._data
-            for place in self.places
-            if isinstance(place, TensorBase) and place.grad is not None
-        }
         if not output.requires_grad:
             return {}
         if gradient is None and output.numel() != 1:
@@ -183,12 +188,18 @@ class Picture:
         seed = np.ones_like(output._data) if gradient is None else gradient._data
         try:
             self.steps, gradients = walk_back(self.places, seed)
-        except Unknown as reason:
+        except CannotWalk as reason:
             self.notices.append(f"Gradients: what `.grad` holds, no more; {reason}.")
-            return left
+            return self.kept_gradients()
         if any(node.hooks and not all(hasattr(h, "retains_grad") for h in node.hooks) for node in self.chains):
             self.notices.append("Hooks were not run for this picture.")
         return gradients
+
+    def kept_gradients(self) -> dict[Parent, Any]:
+        """Return what an earlier backward pass has left in ``grad``, of the user's tensors and of leaves."""
+        found: dict[Parent, Any] = dict(self.names.tensors)
+        found |= {place: place for place in self.places if isinstance(place, TensorBase)}
+        return {place: tensor.grad._data for place, tensor in found.items() if tensor.grad is not None}
 
     # --- cards ------------------------------------------------------------------------------------
 
@@ -406,7 +417,7 @@ def details(node: Node) -> str:
             continue
         parts.append(f"{name}={plain(value)}")
     text = ", ".join(parts)
-    return text if len(text) <= DETAIL else text[: DETAIL - 1] + "…"
+    return text if len(text) <= LONGEST_DETAIL else text[: LONGEST_DETAIL - 1] + "…"
 
 
 def plain(value: Any) -> str:

@@ -57,7 +57,7 @@ class Step:
     flows: list[Flow]
 
 
-class Unknown(RuntimeError):
+class CannotWalk(RuntimeError):
     """The walk can't be done: the graph was freed, or a value that a rule needs has been written since."""
 
 
@@ -69,7 +69,7 @@ def walk_back(places: Sequence[Parent], seed: np.ndarray[Any, Any]) -> tuple[lis
         seed: the gradient of the output, of its shape.
 
     Raises:
-        Unknown: says why the walk can't be done.
+        CannotWalk: says why the walk can't be done.
     """
     gradients: dict[Parent, Any] = {places[0]: seed}
     steps: list[Step] = []
@@ -100,16 +100,16 @@ def pull_back(node: Node, gradient: Any) -> Sequence[Any]:
     """Run the rules of a node.
 
     Raises:
-        Unknown: it was freed, or a value that it needs has been written since.
+        CannotWalk: it was freed, or a value that it needs has been written since.
     """
     saved = saved_by(node)
     if saved is None:
-        raise Unknown(
+        raise CannotWalk(
             "a backward pass has freed what the rules need: draw before it, or call backward(retain_graph=True), "
             "or compute inside `with mg.autograd.keep_values():`"
         )
     if node.kept is None and node.versions and node.plan.modified(node.versions):
-        raise Unknown(str(modified_since(node)))
+        raise CannotWalk(str(modified_since(node)))
     given = (saved,) if isinstance(node.op, Op) else ()
     pulled: Sequence[Any] = node.op.pullback(node, gradient, None, *given)
     return pulled

@@ -89,13 +89,16 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x where x > 0, else ``negative_slope`` · x, elementwise."""
+    """x where x > 0, else ``negative_slope`` · x, elementwise.  ``inplace`` overwrites ``input``."""
     out: Tensor = _where(input > 0, input, input * negative_slope)
     return input.copy_(out) if inplace else out
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where x > 0, else α (eˣ − 1), elementwise (Clevert et al. 2016, arXiv:1511.07289)."""
+    """x where x > 0, else α (eˣ − 1), elementwise (Clevert et al. 2016, arXiv:1511.07289).
+
+    ``inplace`` overwrites ``input``.
+    """
     out: Tensor = _where(input > 0, input, alpha * input.clamp(max=0).expm1())
     return input.copy_(out) if inplace else out
 
@@ -150,17 +153,17 @@ def check_padding(padding_idx: int, num_embeddings: int) -> int:
 
 
 def check_probability(p: float) -> None:
-    """Raise for a dropout probability outside [0, 1].
+    """Complain of what is no probability.
 
     Raises:
-        ValueError: that.
+        ValueError: ``p`` is outside [0, 1].
     """
     if not 0 <= p <= 1:
         raise ValueError(f"a dropout probability lies between 0 and 1, not {p}")
 
 
 def draw_kept(shape: tuple[int, ...], p: float, dtype: np.dtype[Any]) -> Tensor:
-    """Return 0 with probability ``p`` and else 1 / (1 − p), so that its expectation is 1."""
+    """Return 0 with probability ``p`` and else 1 / (1 − p), drawn for each element: its expectation is 1."""
     if p == 1:
         return Tensor(np.zeros(shape, dtype))
     kept = current_generator().numpy.random(shape, dtype=np.float32) >= p
@@ -174,10 +177,13 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Raises:
         ValueError: ``p`` is outside [0, 1].
+        RuntimeError: ``input`` is not floating, so it can't hold 1 / (1 − p).
     """
     check_probability(p)
     if not training or p == 0:
         return input
+    if input.dtype.kind != "f":
+        raise RuntimeError(f"dropout divides by 1 - p, so it takes a floating tensor, not {input.dtype}")
     kept = draw_kept(input.shape, p, input.dtype)
     return input.mul_(kept) if inplace else input * kept
 
@@ -211,12 +217,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
-    """x / max(‖x‖ₚ, ε), with the norm over ``dim``."""
+    """x / max(‖x‖ₚ, ε), with the p-norm over ``dim``, an int or several; ``eps`` is ε."""
     return input / input.norm(p, dim, True).clamp(min=eps)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x₁ · x₂ / (max(‖x₁‖, ε) max(‖x₂‖, ε)) over ``dim``; both broadcast."""
+    """x₁ · x₂ / (max(‖x₁‖, ε) max(‖x₂‖, ε)) over ``dim``; both broadcast, and ``eps`` is ε."""
     return (normalize(x1, 2, dim, eps) * normalize(x2, 2, dim, eps)).sum(dim)
 
 
@@ -236,9 +242,17 @@ def batch_norm(
     ``momentum`` (there the variance is the unbiased one); otherwise they are the running ones (Ioffe and Szegedy
     2015, arXiv:1502.03167).
 
+    Args:
+        input: (N, C) or (N, C, d₁, …).
+        running_mean, running_var: (C,), overwritten in training; None keeps none.
+        weight, bias: (C,); None for 1 and 0.
+        training: which statistics are used.
+        momentum: how far the running ones move, between 0 and 1.
+        eps: ε.
+
     Raises:
         ValueError: in training, there is only one value for each channel.
-        RuntimeError: not training, and no running statistics.
+        RuntimeError: not training, and no running statistics; or another number of channels.
     """
     dims = (0, *range(2, input.ndim))
     shape = (1, input.shape[1], *(1,) * (input.ndim - 2))
@@ -310,17 +324,21 @@ def scaled_dot_product_attention(
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise for an unknown ``reduction``.
+    """Complain of an unknown ``reduction``.
 
     Raises:
-        ValueError: that.
+        ValueError: it is neither "mean", "sum" nor "none".
     """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f'reduction must be "mean", "sum" or "none", not {reduction!r}')
 
 
 def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
-    """Return the mean or the sum of ``loss``, or itself."""
+    """Return the mean or the sum of ``loss``, or itself.
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
     check_reduction(reduction)
     return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
 
@@ -337,31 +355,39 @@ def warn_of_broadcast(input: Tensor, target: Tensor, name: str) -> None:
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """(x − y)², reduced.
+    """(x − y)², reduced; warns if the shapes differ, for then x and y broadcast.
 
     Raises:
         ValueError: ``reduction`` is unknown.
+        RuntimeError: the shapes don't broadcast.
     """
     warn_of_broadcast(input, target, "mse_loss")
     return reduce_loss((input - target).square(), reduction)
 
 
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """|x − y|, reduced.
+    """|x − y|, reduced; warns if the shapes differ, for then x and y broadcast.
 
     Raises:
         ValueError: ``reduction`` is unknown.
+        RuntimeError: the shapes don't broadcast.
     """
     warn_of_broadcast(input, target, "l1_loss")
     return reduce_loss((input - target).abs(), reduction)
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """(x − y)² / 2β where |x − y| < β, else |x − y| − β / 2, reduced.
+    """(x − y)² / 2β where |x − y| < β, else |x − y| − β / 2, reduced (Girshick 2015, arXiv:1504.08083).
+
+    ``beta`` is β, which is 1 there; with 0 this is :func:`l1_loss`.  Warns if the shapes differ, for then x and y
+    broadcast.
 
     Raises:
         ValueError: ``reduction`` is unknown.
+        RuntimeError: ``beta`` is negative, or the shapes don't broadcast.
     """
+    if beta < 0:
+        raise RuntimeError(f"beta must be at least 0, not {beta}")
     warn_of_broadcast(input, target, "smooth_l1_loss")
     distance = (input - target).abs()
     if not beta:
@@ -374,10 +400,11 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     """y (ln y − x), reduced: log-probabilities x against probabilities y; 0 where y = 0.
 
     ``reduction="batchmean"`` divides the sum by the first size: the Kullback–Leibler divergence of each row, on
-    average.  With ``log_target`` the target is ln y.
+    average.  With ``log_target`` the target is ln y.  The shapes broadcast.
 
     Raises:
         ValueError: ``reduction`` is unknown.
+        RuntimeError: the shapes don't broadcast.
     """
     if log_target:
         loss = target.exp() * (target - input)
@@ -391,6 +418,8 @@ def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
     """−[y ln p + (1 − y) ln(1 − p)], reduced: probabilities p against y, of one shape; no logarithm below −100.
+
+    ``weight`` multiplies each element's loss; it broadcasts.
 
     Raises:
         ValueError: the shapes differ, or ``reduction`` is unknown.
@@ -456,10 +485,10 @@ def rows_of_classes(input: Tensor, target: Tensor, ignore_index: int) -> tuple[T
 
 
 def check_class_weight(weight: Tensor | None, classes: int) -> None:
-    """Raise unless there is one weight for each class.
+    """Complain unless there is one weight for each class.
 
     Raises:
-        RuntimeError: that.
+        RuntimeError: ``weight`` has another shape than (C,).
     """
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(f"class weights for {classes} classes have shape ({classes},), not {weight.shape}")
@@ -473,6 +502,13 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """−w[y] · input[y], reduced: log-probabilities (C,), (N, C) or (N, C, d₁, …) against class indices.
+
+    Args:
+        input: log-probabilities.
+        target: class indices y, of that shape without C.
+        weight: w (C,); None for 1.
+        ignore_index: targets of this value count neither in the sum nor in the mean.
+        reduction: "mean", "sum" or "none".
 
     The mean divides by the sum of the w[y] that count.  If all targets are ignored, the loss is 0 (in
     PyTorch, the mean is then NaN).

@@ -1,6 +1,7 @@
 """Initial values of parameters, in place: ``init.xavier_uniform_(layer.weight)``.
 
-Every function overwrites its tensor unrecorded and returns it; those that draw take ``generator=``.  The
+Every function overwrites its tensor unrecorded and returns it.  Those that draw take ``generator=`` (default: the
+global one), and need a floating tensor, or raise RuntimeError.  The
 *fan in* of a weight (out, in, …) is how many numbers each output sums, the *fan out* how many outputs use
 each input.
 """
@@ -33,12 +34,12 @@ def uniform_(tensor: AnyTensor, a: float = 0.0, b: float = 1.0, generator: Gener
 def normal_(
     tensor: AnyTensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> AnyTensor:
-    """Draw from the normal distribution."""
+    """Draw from the normal distribution of that mean and standard deviation."""
     return _write(tensor, randn(tensor.shape, generator=generator, dtype=tensor.dtype) * std + mean)
 
 
 def _inverse_erf(y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return x with erf(x) = y: Winitzki's closed approximation, made exact by Newton's method."""
+    """Return x with erf(x) = y: Winitzki's closed approximation (2008), made exact by Newton's method."""
     y = np.clip(y, -1 + 2**-53, 1 - 2**-53)
     a, log = 0.147, np.log1p(-y * y)
     half = 2 / (math.pi * a) + log / 2
@@ -58,7 +59,7 @@ def trunc_normal_(
 ) -> AnyTensor:
     """Draw from the normal distribution cut off outside [a, b] (which are values, not multiples of ``std``).
 
-    A uniform number between the distribution function's values at a and b, through its inverse.
+    A uniform number between the distribution function's values at a and b goes through its inverse.
 
     Raises:
         ValueError: the interval is empty.
@@ -184,6 +185,8 @@ def kaiming_normal_(
 
 def orthogonal_(tensor: AnyTensor, gain: float = 1.0, generator: Generator | None = None) -> AnyTensor:
     """``gain`` times a random matrix with orthonormal rows, or columns if they are fewer (Saxe et al. 2014).
+
+    The tensor (out, …) counts as a matrix of ``out`` rows.  See arXiv:1312.6120.
 
     Raises:
         ValueError: the tensor has fewer than two dimensions.

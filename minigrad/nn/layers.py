@@ -27,6 +27,16 @@ class Linear(Module):
     ((2, 3), (2,), (4, 2))
 
     Weight (out, in) and bias start uniform within ±1/√in, as PyTorch's.
+
+    Args:
+        in_features: the size of the last dimension of what comes in.
+        out_features: that of what goes out.
+        bias: with False, no b.
+        device: "cpu" or None.
+        dtype: of the parameters, a floating one (default: the default dtype).
+
+    Raises:
+        RuntimeError: another device is named, or the dtype is not floating.
     """
 
     weight: Parameter
@@ -53,7 +63,11 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(…, in_features) to (…, out_features)."""
+        """(…, in_features) to (…, out_features).
+
+        Raises:
+            RuntimeError: the last dimension has another size.
+        """
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -63,10 +77,18 @@ class Linear(Module):
 class Embedding(Module):
     """A table of ``num_embeddings`` rows: integer indices (…) to (…, embedding_dim).
 
-    The rows start as N(0, 1); the row ``padding_idx`` starts as 0 and receives no gradient.
+    The rows start as N(0, 1).
+
+    Args:
+        num_embeddings: how many rows, V.
+        embedding_dim: how many numbers each has, d.
+        padding_idx: a row that starts as 0 and receives no gradient.
+        device: "cpu" or None.
+        dtype: of the table, a floating one (default: the default dtype).
 
     Raises:
         ValueError: there is no row ``padding_idx``.
+        RuntimeError: another device is named, or the dtype is not floating.
     """
 
     weight: Parameter
@@ -88,7 +110,19 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Self:
-        """Make an embedding of a given table (V, d), which is not trained unless ``freeze=False``."""
+        """Make an embedding of a given table, whose memory it shares.
+
+        Args:
+            embeddings: the table (V, d).
+            freeze: whether it stays as it is; with False it is trained.
+            padding_idx: a row that receives no gradient.
+
+        Raises:
+            ValueError: ``embeddings`` is no matrix, or there is no row ``padding_idx``.
+            RuntimeError: the table is not floating.
+        """
+        if embeddings.ndim != 2:
+            raise ValueError(f"an embedding is made of a table (V, d), not of shape {embeddings.shape}")
         rows, width = embeddings.shape
         module = cls(0, width, dtype=embeddings.dtype)
         module.num_embeddings = rows
@@ -104,7 +138,12 @@ class Embedding(Module):
                 self.weight[self.padding_idx] = 0
 
     def forward(self, input: Tensor) -> Tensor:
-        """Indices (…) to rows (…, embedding_dim)."""
+        """Indices (…) to rows (…, embedding_dim).
+
+        Raises:
+            IndexError: an index is negative or not below ``num_embeddings``.
+            RuntimeError: the indices are no integers.
+        """
         return F.embedding(input, self.weight, self.padding_idx)
 
     def extra_repr(self) -> str:
@@ -122,6 +161,11 @@ class LayerNorm(Module):
         eps: ε.
         elementwise_affine: with False, neither γ nor β.
         bias: with False, no β.
+        device: "cpu" or None.
+        dtype: of γ and β, a floating one (default: the default dtype).
+
+    Raises:
+        RuntimeError: another device is named, or the dtype is not floating.
     """
 
     weight: Parameter | None
@@ -159,7 +203,11 @@ class LayerNorm(Module):
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(…, *normalized_shape) to the same shape."""
+        """(…, *normalized_shape) to the same shape.
+
+        Raises:
+            RuntimeError: the last dimensions have other sizes.
+        """
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -179,6 +227,11 @@ class BatchNorm1d(Module):
         momentum: how far the running statistics move with each batch; None averages all batches evenly.
         affine: with False, neither γ (``weight``) nor β (``bias``).
         track_running_stats: with False, the batch's statistics in evaluation too.
+        device: "cpu" or None.
+        dtype: of γ, β and the statistics, a floating one (default: the default dtype).
+
+    Raises:
+        RuntimeError: another device is named, or the dtype is not floating.
     """
 
     weight: Parameter | None
@@ -216,6 +269,7 @@ class BatchNorm1d(Module):
 
         Raises:
             ValueError: another number of dimensions, or in training one value for each channel.
+            RuntimeError: another number of channels.
         """
         if input.ndim not in (2, 3):
             raise ValueError(f"BatchNorm1d takes (N, C) or (N, C, L), not shape {input.shape}")
@@ -241,6 +295,10 @@ class BatchNorm1d(Module):
 
 class Dropout(Module):
     """In training, each element zero with probability ``p`` and the others divided by 1 − p; else nothing.
+
+    Args:
+        p: the probability; each element, in each call, has its own draw.
+        inplace: overwrite the input.
 
     Raises:
         ValueError: ``p`` is outside [0, 1].
@@ -272,7 +330,7 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """The dimensions from ``start_dim`` to ``end_dim`` joined into one."""
+    """The dimensions from ``start_dim`` to ``end_dim``, that included, joined into one."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()

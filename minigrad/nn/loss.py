@@ -33,7 +33,10 @@ class L1Loss(_Loss):
 
 
 class CrossEntropyLoss(_Loss):
-    """Cross-entropy of logits against classes: :func:`minigrad.nn.functional.cross_entropy`."""
+    """Cross-entropy of logits against classes: :func:`minigrad.nn.functional.cross_entropy`.
+
+    A ``weight`` is a buffer, so it is saved with the module.
+    """
 
     weight: Tensor | None
 

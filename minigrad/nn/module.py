@@ -26,7 +26,11 @@ class Parameter(Tensor):
     >>> type(w * 2).__name__
     'Tensor'
 
-    It shares the memory of ``data``.  Other than Tensor it takes attributes of your own.
+    Unlike Tensor it takes attributes of your own.
+
+    Args:
+        data: a tensor or array, whose memory it shares.
+        requires_grad: False freezes it.
 
     Raises:
         TypeError: ``data`` is no tensor.
@@ -113,7 +117,11 @@ class Module:
         return result
 
     def register_forward_hook(self, hook: Callable[[Any, Any, Any], Any]) -> HookHandle:
-        """Have ``hook(module, args, output)`` called after forward; what it returns replaces the output."""
+        """Have ``hook(module, args, output)`` called after forward; what it returns replaces the output, None not.
+
+        Returns:
+            A handle, whose ``remove()`` takes the hook away.
+        """
         self._forward_hooks.append(hook)
         return HookHandle(self._forward_hooks, hook)  # type: ignore[arg-type]
 
@@ -330,6 +338,11 @@ class Module:
     def to(self, *args: Any, dtype: Any = None, device: Any = None) -> Self:
         """Bring all floating parameters and buffers to a dtype, in place: ``model.to(mg.float64)``.
 
+        Args:
+            args: a dtype, a device, or a tensor whose dtype is meant.
+            dtype: the same by name.
+            device: the same by name; None or "cpu".
+
         Raises:
             RuntimeError: a device other than "cpu" is named.
             TypeError: the dtype is not floating.
@@ -363,7 +376,7 @@ class Module:
         return self
 
     def cuda(self, device: Any = None) -> Self:
-        """Raise: there is no GPU here.
+        """Refuse: there is no GPU here.
 
         Raises:
             RuntimeError: always.
@@ -396,7 +409,10 @@ class Module:
 
         Args:
             state_dict: what :meth:`state_dict` returned, or its like.
-            strict: raise for names that are missing or unexpected, instead of returning them.
+            strict: raise for names that are missing or unexpected, instead of only returning them.
+
+        Returns:
+            ``missing_keys``, which ``state_dict`` lacks, and ``unexpected_keys``, which the module lacks.
 
         Raises:
             TypeError: ``state_dict`` is no mapping, or a value is neither tensor nor array.

@@ -55,7 +55,12 @@ class Layer:
 
 
 class Summary:
-    """What :meth:`minigrad.nn.Module.summary` returns: ``print`` it, or read its ``layers``."""
+    """What :meth:`minigrad.nn.Module.summary` returns: ``print`` it, or read its ``layers``.
+
+    Args:
+        model: what is summed up.
+        inputs: what to call it with, once; without any it is not called.
+    """
 
     def __init__(self, model: Module, inputs: Sequence[Any]) -> None:
         self.model = model

@@ -38,7 +38,7 @@ def clip_grad_norm_(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Tensor:
-    """Scale all gradients, in place, so that their joint norm is at most ``max_norm``; return the norm.
+    """Scale all gradients, in place, so that their joint norm is at most ``max_norm``; return what it was.
 
     >>> import minigrad as mg
     >>> x = mg.tensor([3.0, 4.0], requires_grad=True)
@@ -49,7 +49,16 @@ def clip_grad_norm_(
     True
 
     All are multiplied by max_norm / (norm + 1e-6) if that is below 1 (Pascanu et al. 2013, arXiv:1211.5063,
-    algorithm 1).  The norm is of all gradients as one vector; ``norm_type=math.inf`` takes the largest.
+    algorithm 1), and become NaN if the norm is.
+
+    Args:
+        parameters: a tensor, or several; those without a gradient are left out.
+        max_norm: the longest that the gradients may be.
+        norm_type: p of the p-norm of all gradients as one vector; ``math.inf`` takes the largest element.
+        error_if_nonfinite: raise rather than scale by a norm that is no number.
+
+    Returns:
+        The norm before, (), in the gradients' dtype; 0 if there are none.
 
     Raises:
         RuntimeError: ``error_if_nonfinite`` and the norm is NaN or infinite.

@@ -36,11 +36,11 @@ class Adam(Optimizer):
         betas: β₁ and β₂.
         eps: ε.
         weight_decay: λ in g ← g + λ x, before everything else.
-        amsgrad: divide by the largest v̂ so far (Reddi et al. 2018).
+        amsgrad: divide by the largest v so far, corrected as v̂ is (Reddi et al. 2018, arXiv:1904.09237).
         maximize: step with the gradient rather than against it.
 
     Raises:
-        ValueError: an option is negative, or a beta not below 1.
+        ValueError: ``lr``, ``eps`` or ``weight_decay`` is negative, or a beta outside [0, 1).
     """
 
     elementwise = True
@@ -127,7 +127,7 @@ class AdamW(Adam):
         weight_decay: λ, by default 0.01.
 
     Raises:
-        ValueError: an option is negative, or a beta not below 1.
+        ValueError: ``lr``, ``eps`` or ``weight_decay`` is negative, or a beta outside [0, 1).
     """
 
     decoupled = True

@@ -130,9 +130,21 @@ class LambdaLR(LRScheduler):
 
 
 class StepLR(LRScheduler):
-    """The rate times ``gamma`` after every ``step_size`` epochs."""
+    """The rate times ``gamma`` after every ``step_size`` epochs.
+
+    Args:
+        optimizer: whose rates are set.
+        step_size: epochs between two changes.
+        gamma: the factor.
+        last_epoch: −1 to start.
+
+    Raises:
+        ValueError: ``step_size`` is below 1.
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        if step_size < 1:
+            raise ValueError(f"step_size must be at least 1, not {step_size}")
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -144,7 +156,14 @@ class StepLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The rate times a factor that goes straight from ``start_factor`` to ``end_factor`` in ``total_iters``.
+    """The rate times a factor that goes straight from one to another: a warm-up, or a linear decay.
+
+    Args:
+        optimizer: whose rates are set.
+        start_factor: the factor at epoch 0.
+        end_factor: the factor at epoch ``total_iters`` and after.
+        total_iters: how many epochs it takes.
+        last_epoch: −1 to start.
 
     Raises:
         ValueError: ``start_factor`` is outside (0, 1], or ``end_factor`` outside [0, 1].
@@ -186,9 +205,20 @@ class CosineAnnealingLR(LRScheduler):
 
     η(t) = η_min + (η_0 − η_min) (1 + cos(π t / T_max)) / 2 (Loshchilov and Hutter 2017, arXiv:1608.03983,
     equation 5, without restarts), computed from the rate before, so that other schedules may act too.
+
+    Args:
+        optimizer: whose rates are set.
+        T_max: epochs from the highest rate to the lowest.
+        eta_min: the lowest rate.
+        last_epoch: −1 to start.
+
+    Raises:
+        ValueError: ``T_max`` is not positive.
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        if T_max <= 0:
+            raise ValueError(f"T_max must be above 0, not {T_max}")
         self.T_max = T_max
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)

@@ -31,6 +31,12 @@ def orthogonalize(
     between 0.7 and 1.2, which serves as well.  To begin with, all are brought below 1, by the matrix's norm.
 
     A power of S is the product of a symmetric matrix with itself, of which BLAS needs to compute only half.
+
+    Args:
+        matrix: (A, B).
+        steps: how often the polynomial is applied.
+        coefficients: a, b and c.
+        eps: what the norm counts as at least, so that a matrix of zeros stays one.
     """
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     x = wide / max(math.sqrt(np.vdot(wide, wide)), eps)
@@ -81,7 +87,8 @@ class Muon(Optimizer):
         threads: matrices that are worked on side by side; the result is the same.
 
     Raises:
-        ValueError: a parameter is no matrix, an option is negative, or there is no such adjustment.
+        ValueError: a parameter is no matrix, an option is negative, ``threads`` is below 1, or there is no such
+            adjustment.
     """
 
     def __init__(
@@ -98,6 +105,8 @@ class Muon(Optimizer):
         *,
         threads: int = 1,
     ) -> None:
+        if threads < 1:
+            raise ValueError(f"threads must be at least 1, not {threads}")
         self.threads = threads
         super().__init__(
             params,

@@ -26,7 +26,7 @@ class Optimizer:
         defaults: the options of groups that don't give their own.
 
     Raises:
-        ValueError: there are no parameters, or one is in two groups or no leaf.
+        ValueError: there are no parameters, one is in two groups or no leaf, or an option is out of range.
         TypeError: something else than tensors is given.
     """
 
@@ -81,10 +81,10 @@ class Optimizer:
         self.param_groups.append(group)
 
     def check_options(self, group: dict[str, Any]) -> None:
-        """Raise for options out of range; every group is checked.
+        """Complain of options that are out of range; called with every group.
 
         Raises:
-            ValueError: that.
+            ValueError: names the option and its value.
         """
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -145,7 +145,13 @@ class Optimizer:
         state: dict[str, Any],
         group: dict[str, Any],
     ) -> None:
-        """Overwrite the array ``x`` of one parameter by its next value.
+        """Overwrite the array of one parameter by its next value.
+
+        Args:
+            x: the parameter's array.
+            gradient: its gradient, of the same shape, which stays as it is.
+            state: what the optimizer remembers of the parameter, empty at first; changed in place.
+            group: the options.
 
         Raises:
             NotImplementedError: the class doesn't define it.
@@ -153,7 +159,10 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} must define update()")
 
     def scratch(self, like: np.ndarray[Any, Any], number: int = 0) -> np.ndarray[Any, Any]:
-        """Return an array like ``like`` to compute in: the same memory for all parameters."""
+        """Return an array like ``like`` to compute in, of any values: the same memory for all parameters.
+
+        Another ``number`` is other memory.
+        """
         key = (like.dtype, number)
         if key not in self._scratch or self._scratch[key].size < like.size:
             self._scratch[key] = np.empty(like.size, like.dtype)
@@ -197,8 +206,11 @@ class Optimizer:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a state, copied: the next step is exactly the one that would have followed there.
 
+        If the state doesn't fit, nothing is changed.
+
         Raises:
-            ValueError: it is no such state, or belongs to other groups or parameters: sizes or shapes differ.
+            ValueError: it is no such state, belongs to other groups or parameters (sizes or shapes differ), or has
+                an option that is out of range.
         """
         check_state(state_dict, len(self.param_groups))
         saved = state_dict["param_groups"]
@@ -232,10 +244,10 @@ class Optimizer:
 
 
 def check_state(state_dict: Any, n_groups: int) -> None:
-    """Raise for what is no state of an optimizer with so many groups.
+    """Complain of what is no state of an optimizer with so many groups.
 
     Raises:
-        ValueError: that.
+        ValueError: it lacks "state" or "param_groups", or has another number of groups.
     """
     if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
         raise ValueError('an optimizer state has "state" and "param_groups": pass what state_dict() returned')
@@ -267,7 +279,7 @@ def numbers_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_not_negative(group: Mapping[str, Any], *names: str) -> None:
-    """Raise for an option below 0 (or NaN).
+    """Complain of an option below 0 (or NaN).
 
     Raises:
         ValueError: names the option and its value.

@@ -28,8 +28,18 @@ class SGD(Optimizer):
 
     Nesterov's form steps by g + μ b in place of b (Sutskever et al. 2013, in the form that PyTorch uses).
 
+    Args:
+        params: tensors, or dicts with "params" and options of their own.
+        lr: the step size.
+        momentum: μ.
+        dampening: τ.
+        weight_decay: λ.
+        nesterov: look ahead by one step of the momentum.
+        maximize: step with the gradient rather than against it.
+
     Raises:
-        ValueError: an option is negative, or ``nesterov`` without momentum or with dampening.
+        ValueError: ``lr``, ``momentum`` or ``weight_decay`` is negative, or ``nesterov`` without momentum or with
+            dampening.
     """
 
     def __init__(
