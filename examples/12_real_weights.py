@@ -169,8 +169,9 @@ alone, together = levels(texts[:1])[-1], levels(texts)[-1]
 assert (alone[0] - together[0, mask[0]]).abs().max() < 1e-5
 with mg.no_grad():
     unmasked = model(ids, mg.ones_like(mask))[-1]
-print("without the mask it would change by", (alone[0] - unmasked[0, mask[0]]).abs().max().item())
-assert (alone[0] - unmasked[0, mask[0]]).abs().max() > 0.1
+change = (alone[0] - unmasked[0, mask[0]]).abs().max().item()
+print(f"without the mask its numbers would change by up to {change:.1f}")
+assert change > 0.1
 
 # %% [markdown]
 # ## Sentences by meaning
@@ -252,15 +253,14 @@ assert all(one > two for one, two in zip(one_meaning[1:], two_meanings[1:], stri
 
 # %%
 try:
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 except ModuleNotFoundError:
     print("no picture: matplotlib is not installed (pip install matplotlib)")
 else:
     import tempfile
     from pathlib import Path
 
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
     axes.plot(names, one_meaning, "o-", label="two banks of one meaning")
     axes.plot(names, two_meanings, "o-", label="two banks of two meanings")
     axes.plot(names, river_and_savings, "o--", label="river bank and savings bank")
