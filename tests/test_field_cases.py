@@ -166,6 +166,14 @@ def test_a_power_of_exponent_0_is_flat_everywhere(x):
     assert [g.item() for g in mg.autograd.grad(first, [base, exponent])] == [0, 0]
 
 
+@pytest.mark.parametrize("x", [1e-160, 1e-200, -1e-200, -2.0])
+def test_a_power_of_exponent_0_has_no_curvature_even_where_that_of_others_is_infinite(x):
+    """d²xʸ/dx² = y (y − 1) xʸ⁻² is 0 at y = 0, and not 0 · ∞ where x⁻² is more than a float holds."""
+    base = t64([x])
+    (first,) = mg.autograd.grad(base ** t64([0.0]), base, create_graph=True)
+    assert mg.autograd.grad(first, base)[0].item() == first.item() == 0
+
+
 def test_powers_of_enormous_whole_numbers():
     """A Python int of any size is an exponent; d/dx 1ⁿ is n, and d/dx xⁿ beyond all floats is ∞."""
     assert_gradient(lambda x: x ** (10**30), [1.0, 1.5, 0.5], [1e30, INF, 0])
