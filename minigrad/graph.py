@@ -168,6 +168,7 @@ class TensorBase:
         self._view: View | None = None  # how this tensor came to share another's memory
         self._hooks: list[Callable[[Array], Array]] | None = None  # of a leaf; others keep them in their node
         self.grad: Any = None
+        """The derivatives that backward passes have added up here: a tensor of the same shape, or None."""
 
     def refresh(self) -> TensorBase:
         """Bring a view's place in the graph up to date, if its memory has been written since, and return it."""

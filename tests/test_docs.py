@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -164,3 +165,49 @@ def test_modules_import_only_what_stands_above_them_on_the_map():
                 if path.name == "decoder_step.py":
                     continue  # the exception that stands under the table
                 assert row_of[other] <= row, f"{path} imports {other}, which stands below it on the map"
+
+
+# --- the tables that are made when the site is built ----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Return the module that makes the tables."""
+    spec = importlib.util.spec_from_file_location("tables", DOCS / "_site" / "tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows_of(page):
+    """Return the rows of all tables of a page, each as its cells."""
+    lines = [line for line in page.splitlines() if line.startswith("|") and not line.startswith("| --- ")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def test_every_operation_has_a_row_of_rules(tables):
+    """Each operation of the engine is there once, with what it computes and a rule for each argument with one."""
+    rows = {cells[0].strip("`"): cells for cells in rows_of(tables.rules_page()) if cells[0] != "operation"}
+    ours = {name: o for name, o in op_module.registry.items() if o.forward.__module__.startswith("minigrad.")}
+    assert rows.keys() == ours.keys()
+    assert len(rows) > 100
+    for name, operation in ours.items():
+        _, computes, gradient, keeps = rows[name]
+        assert len(computes) > 1, f"{name} says nothing of what it computes: its forward function has no docstring"
+        assert keeps
+        if operation.differentiable:
+            for argument in operation.differentiable:
+                assert re.search(rf"`{argument}`[^:]*: \S", gradient), f"{name} has no text for {argument}"
+        else:
+            assert gradient == "none"
+
+
+def test_rules_are_shown_as_they_stand_in_the_source(tables):
+    page = tables.rules_page()
+    assert "| `tanh` | Hyperbolic tangent, elementwise. | `x`: <code>g * (1 - out * out)</code> | `out` |" in page
+    assert "| `add` | x + y, elementwise with broadcasting. | `x`, `y`: <code>g</code> | nothing |" in page
+
+
+def test_every_convention_has_a_row(tables):
+    cases = [cells[0] for cells in rows_of(tables.conventions_page()) if cells[0] != "case"]
+    assert cases == [tables.cell(row.case) for rows in tables.CONVENTIONS.values() for row in rows]

@@ -360,6 +360,7 @@ def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
     y=lambda g, condition: np.where(condition, 0, g),
 )
 def _where(condition: Array, x: Array, y: Array) -> Array:
+    """x where ``condition`` is true, else y, elementwise with broadcasting."""
     return np.where(condition, x, y)
 
 
@@ -553,6 +554,7 @@ def identity(x: Array) -> Array:
 
 
 def _cast(x: Array, dtype: np.dtype[Any]) -> Array:
+    """x in another dtype."""
     return x.astype(dtype)
 
 

@@ -201,6 +201,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: float =
 
 @op(promote="common", x=_elsewhere, src=_still_there)
 def _scatter(x: Array, src: Array, at: Array) -> Array:
+    """A copy of x with ``src`` at the flat positions ``at``; where one repeats, the last counts."""
     result = np.array(x, order="C")
     result.reshape(-1)[at] = src
     return result

@@ -239,6 +239,7 @@ def _einsum_backward(
 
 @kernel(_einsum_backward, ["operands"], promote="common")
 def _einsum(*operands: Array, equation: str) -> Array:
+    """Sums of products over named dimensions (Einstein's convention)."""
     labels, output = parse_einsum(equation, [operand.ndim for operand in operands])
     result: Array = np.einsum(f"{','.join(labels)}->{output}", *operands, optimize=True)
     return result if result.base is None else result.copy()  # of one operand, NumPy may return a view

@@ -176,6 +176,7 @@ def _norm_gradient(g: Array, x: Array, out: Array, dim: Any) -> Array:
 @op(promote="float", x=_norm_gradient)
 @quietly
 def _euclidean_norm(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """√Σ|x|² over ``dim``; the gradient at 0 is 0."""
     return np.sqrt(add_up(x * x, axis=axes(dim), keepdims=keepdim))
 
 

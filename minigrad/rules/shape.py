@@ -221,6 +221,7 @@ def _pad_gradient(g: Array, x_shape: tuple[int, ...], widths: tuple[tuple[int, i
 
 @op(x=_pad_gradient)
 def _pad(x: Array, widths: tuple[tuple[int, int], ...], value: float) -> Array:
+    """x with ``value`` put around it: before and after each dimension."""
     return np.pad(x, widths, constant_values=value)
 
 
@@ -262,6 +263,7 @@ def _cat_backward(g: Array, tensors_shape: Sequence[tuple[int, ...]], dim: int) 
 
 @kernel(_cat_backward, ["tensors"], promote="common")
 def _cat(*tensors: Array, dim: int = 0) -> Array:
+    """Tensors joined along ``dim``."""
     return np.concatenate(tensors, axis=dim)
 
 
@@ -283,6 +285,7 @@ def _stack_backward(g: Array, dim: int) -> list[Array]:
 
 @kernel(_stack_backward, ["tensors"], promote="common")
 def _stack(*tensors: Array, dim: int = 0) -> Array:
+    """Tensors of one shape joined along a new dimension ``dim``."""
     return np.stack(tensors, axis=dim)
 
 
@@ -318,6 +321,7 @@ def vstack(tensors: Sequence[Any]) -> Tensor:
 
 @op(view=True, x=lambda g, dim: np.concatenate(g, axis=dim))
 def _split(x: Array, sizes: tuple[int, ...], dim: int) -> Any:
+    """x cut along ``dim`` into pieces of these sizes."""
     return tuple(np.split(x, list(itertools.accumulate(sizes))[:-1], axis=dim))
 
 
@@ -354,6 +358,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @op(view=True, x=lambda g, dim: np.stack(g, axis=dim))
 def _unbind(x: Array, dim: int) -> Any:
+    """The slices of x along ``dim``."""
     moved = np.moveaxis(x, dim, 0)
     return tuple(moved[i, ...] for i in range(len(moved)))  # the ... has NumPy make 0-d views, not scalars
 
