@@ -211,3 +211,19 @@ def test_rules_are_shown_as_they_stand_in_the_source(tables):
 def test_every_convention_has_a_row(tables):
     cases = [cells[0] for cells in rows_of(tables.conventions_page()) if cells[0] != "case"]
     assert cases == [tables.cell(row.case) for rows in tables.CONVENTIONS.values() for row in rows]
+
+
+def test_the_readmes_programs_run():
+    """What a reader copies from the README first is a program that works."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    programs = re.findall(r"^```python\n(import .*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert programs
+    for program in programs:
+        exec(compile(program, "README.md", "exec"), {})
+
+
+def test_the_readme_is_a_front_door():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 200
+    for page in sorted(DOCS.glob("*.md")):
+        assert f"docs/{page.name}" in text, f"the README doesn't lead to {page.name}"
