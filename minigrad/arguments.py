@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,10 +36,13 @@ def sizes(arguments: Sequence[Any]) -> tuple[int, ...]:
 
     >>> sizes((2, 3)), sizes(((2, 3),)), sizes(([],))
     ((2, 3), (2, 3), ())
+
+    Raises:
+        TypeError: one of them is no integer.
     """
     if len(arguments) == 1 and isinstance(arguments[0], tuple | list):
         arguments = arguments[0]
-    return tuple(map(int, arguments))
+    return tuple(map(operator.index, arguments))
 
 
 def extent(arguments: Sequence[Any]) -> tuple[int, ...]:
@@ -46,6 +50,7 @@ def extent(arguments: Sequence[Any]) -> tuple[int, ...]:
 
     Raises:
         RuntimeError: a size is negative.
+        TypeError: a size is no integer.
     """
     shape_ = sizes(arguments)
     if shape_ and min(shape_) < 0:

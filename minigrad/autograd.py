@@ -28,6 +28,12 @@ def backward(
 ) -> None:
     """Add to the ``grad`` of every leaf the derivative of the sum of ``tensors``, each weighted by its cotangent.
 
+    Args:
+        tensors: what to differentiate.
+        grad_tensors: the cotangents, of the tensors' shapes; none is needed for tensors of one element.
+        retain_graph: keep the graph for another pass.
+        create_graph: make the gradients differentiable themselves.
+
     Raises:
         RuntimeError: as :meth:`minigrad.Tensor.backward`.
     """
@@ -104,7 +110,8 @@ def numeric_gradient(
     """Return the derivative of ``function()`` with respect to each element of ``array``, which it reads.
 
     The four-point central difference (8 (f(x+h) − f(x−h)) − (f(x+2h) − f(x−2h))) / 12h has an error of order h⁴;
-    with h = ε^(1/5) ≈ 7e-4 in float64 its rounding error is about as small, near 1e-11.
+    with h = ε^(1/5) ≈ 7e-4 in float64 (or ``step``), relative to values above 1, its rounding error is about as
+    small, near 1e-11.
     """
     result = np.zeros_like(array)
     for index in np.ndindex(array.shape):
@@ -246,8 +253,13 @@ def likely_cause(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -
 def gradgradcheck(function: Callable[..., Any], inputs: Tensor | Sequence[Tensor], **options: Any) -> bool:
     """Compare second derivatives with finite differences: :func:`gradcheck` of the gradient itself.
 
+    Args:
+        function: takes ``inputs``, returns a tensor or several.
+        inputs: float64 tensors; those that require a gradient are checked.
+        options: as of :func:`gradcheck`.
+
     Raises:
-        GradcheckError: as :func:`gradcheck`.
+        ValueError, GradcheckError: as :func:`gradcheck`.
     """
     arguments = _sequence(inputs)
     checked = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]

@@ -1,4 +1,10 @@
-"""Functions that make tensors from numbers, lists and arrays."""
+"""Functions that make tensors from numbers, lists and arrays.
+
+Most take ``dtype=`` (None means the default dtype, float32, where nothing else is said), ``device=`` (None or
+"cpu") and ``requires_grad=``.  They raise TypeError for a dtype that has no place here, such as a complex one, or
+for a size that is no integer; and RuntimeError for a negative size, another device, or ``requires_grad=True`` with
+a dtype that is not floating.
+"""
 
 from __future__ import annotations
 
@@ -77,8 +83,10 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     Python floats take the default dtype (float32), Python ints int64, arrays keep theirs.
 
     Raises:
-        TypeError: ``data`` holds something that is no number.
-        RuntimeError: ``requires_grad`` with a dtype that is not floating.
+        TypeError: ``data`` holds something that is no number, or the dtype has no place here.
+        ValueError: lists within a list are of unequal length.
+        RuntimeError: ``data`` is None, another device is named, or ``requires_grad`` with a dtype that is not
+            floating.
     """
     check_device(device)
     array = _infer(data, dtype)
@@ -87,7 +95,11 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Make a tensor that shares the memory of ``data`` where it can; a Tensor of that dtype is returned itself."""
+    """Make a tensor that shares the memory of ``data`` where it can; a Tensor of that dtype is returned itself.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: as :func:`tensor`.
+    """
     check_device(device)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
@@ -152,24 +164,24 @@ def _dtype(dtype: Any) -> Any:
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of shape ``size``: ``zeros(2, 3)`` or ``zeros((2, 3))``."""
+    """Return zeros of shape ``size``: ``zeros(2, 3)`` or ``zeros((2, 3))``."""
     return _filled(np.zeros(extent(size), _dtype(dtype)), device, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones of shape ``size``."""
+    """Return ones of shape ``size``."""
     return _filled(np.ones(extent(size), _dtype(dtype)), device, requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of shape ``size`` whose elements are whatever the memory held."""
+    """Return a tensor of shape ``size`` whose elements are whatever the memory held."""
     return _filled(np.empty(extent(size), _dtype(dtype)), device, requires_grad)
 
 
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of shape ``size`` with every element ``fill_value``, whose type decides the dtype."""
+    """Return a tensor of shape ``size`` with every element ``fill_value``, whose type decides the dtype."""
     value = _infer(as_array(fill_value), dtype)
     return _filled(np.full(extent((size,)), value), device, requires_grad)
 
@@ -183,13 +195,21 @@ def arange(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Numbers from ``start`` (0 if left out) in steps of ``step`` up to but not including ``end``."""
+    """Return numbers from ``start`` (0 if left out) in steps of ``step`` up to but not including ``end``.
+
+    They are int64, or of the default dtype if one of the three is a float.
+
+    Raises:
+        RuntimeError: ``step`` is 0.
+    """
     if end is None:
         start, end = 0, start
+    if step == 0:
+        raise RuntimeError("arange() needs a step other than 0")
     if dtype is None and any(isinstance(value, float) for value in (start, end, step)):
         dtype = dtypes.get_default_dtype()
     array = np.arange(start, end, step)
-    return _filled(array.astype(dtype or array.dtype, copy=False), device, requires_grad)
+    return _filled(array.astype(dtypes.as_dtype(dtype or array.dtype), copy=False), device, requires_grad)
 
 
 def linspace(
@@ -201,52 +221,60 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
+    """Return ``steps`` numbers evenly spaced from ``start`` to ``end``, both included.
+
+    Raises:
+        ValueError: ``steps`` is negative.
+    """
     return _filled(np.linspace(start, end, steps, dtype=_dtype(dtype)), device, requires_grad)
 
 
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """The identity matrix (n, n), or ones on the diagonal of (n, m)."""
+    """Return the identity matrix (n, n), or zeros (n, m) with ones on the diagonal.
+
+    Raises:
+        ValueError: ``n`` or ``m`` is negative.
+    """
     return _filled(np.eye(n, m, dtype=_dtype(dtype)), device, requires_grad)
 
 
 def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of the shape and dtype of ``x``."""
+    """Return zeros of the shape and dtype of ``x``."""
     return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
 def ones_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones of the shape and dtype of ``x``."""
+    """Return ones of the shape and dtype of ``x``."""
     return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
 def empty_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of the shape and dtype of ``x`` whose elements are whatever the memory held."""
+    """Return a tensor of the shape and dtype of ``x`` whose elements are whatever the memory held."""
     return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
 def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of the shape and dtype of ``x`` with every element ``fill_value``."""
+    """Return a tensor of the shape and dtype of ``x`` with every element ``fill_value``."""
     return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
 def rand_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Uniform numbers in [0, 1) of the shape and dtype of ``x``."""
+    """Return uniform numbers in [0, 1) of the shape and dtype of ``x``."""
     return rand(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
 def randn_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Normal numbers of the shape and dtype of ``x``."""
+    """Return numbers of the normal distribution (mean 0, variance 1), of the shape and dtype of ``x``."""
     return randn(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
-    """The indices of the lower triangle of a (row, col) matrix, up to diagonal ``offset``: (2, n)."""
+    """Return the places in the lower triangle of a (row, col) matrix, up to diagonal ``offset``: (2, n) int64."""
     return _filled(np.stack(np.tril_indices(row, offset, col)), device, False)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
-    """The indices of the upper triangle of a (row, col) matrix, from diagonal ``offset`` on: (2, n)."""
+    """Return the places in the upper triangle of a (row, col) matrix, from diagonal ``offset``: (2, n) int64."""
     return _filled(np.stack(np.triu_indices(row, offset, col)), device, False)

@@ -65,9 +65,9 @@ def grad_and_value(
         argnums: the position of the argument to differentiate with respect to, or several.
         has_aux: the value is then the pair (value, anything else).
 
-    Raises (when called):
-        TypeError: an argument to differentiate with respect to is no floating tensor.
-        RuntimeError: the function's value has more than one element.
+    Raises:
+        TypeError: when it is called, an argument to differentiate with respect to is no floating tensor.
+        RuntimeError: when it is called, the function's value has more than one element.
     """
     wanted = positions(argnums)
 
@@ -99,7 +99,12 @@ def grad(
     >>> mg.func.grad(cube)(mg.tensor(2.0)), mg.func.grad(mg.func.grad(cube))(mg.tensor(2.0))
     (tensor(12.), tensor(12.))
 
-    As :func:`grad_and_value`, without the value (with ``has_aux``: the gradient and anything else).
+    As :func:`grad_and_value`, whose arguments it has, without the value (with ``has_aux``: the gradient and
+    anything else).
+
+    Raises:
+        TypeError: when it is called, an argument to differentiate with respect to is no floating tensor.
+        RuntimeError: when it is called, the function's value has more than one element.
     """
     both = grad_and_value(function, argnums, has_aux)
 
@@ -151,6 +156,16 @@ def _leaves(tensors: Sequence[Any]) -> list[Tensor]:
     return [x for x in tensors if isinstance(x, Tensor) and x.is_leaf and not x.requires_grad]
 
 
+def check_tangents(primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> None:
+    """Raise unless there is one tangent for each primal.
+
+    Raises:
+        RuntimeError: there are more or fewer.
+    """
+    if len(primals) != len(tangents):
+        raise RuntimeError(f"{len(tangents)} tangents were given for {len(primals)} primals")
+
+
 def jvp(function: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Any, Any]:
     """Return ``function(*primals)`` and J · tangents: how the outputs move when the primals move that way.
 
@@ -161,10 +176,19 @@ def jvp(function: Callable[..., Any], primals: Sequence[Tensor], tangents: Seque
     Reverse mode twice: vᵀ J is linear in v, and its derivative with respect to v, weighted by the tangents, is
     J · tangents (Townsend 2017, "A new trick for calculating Jacobian vector products").
 
+    Args:
+        function: takes tensors, returns a tensor or several.
+        primals: the tensors to call it with.
+        tangents: for each the direction in which it moves, of its shape.
+
+    Returns:
+        The value and its change: tensors, or tuples of them if the function returns several.
+
     Raises:
         TypeError: a primal is no floating tensor.
-        RuntimeError: a tangent has another shape than its primal.
+        RuntimeError: there are not as many tangents as primals, or one has another shape than its primal.
     """
+    check_tangents(primals, tangents)
     for x, t in zip(primals, tangents, strict=True):
         if x.shape != t.shape:
             raise RuntimeError(f"a tangent of shape {t.shape} doesn't fit a primal of shape {x.shape}")
@@ -192,8 +216,8 @@ def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Ca
 
     One backward pass for each element of the output.  Several ``argnums`` give a tuple.
 
-    Raises (when called):
-        TypeError: an argument to differentiate with respect to is no floating tensor.
+    Raises:
+        TypeError: when it is called, an argument to differentiate with respect to is no floating tensor.
     """
     wanted = positions(argnums)
 
@@ -228,6 +252,14 @@ def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Ten
     >>> mg.func.hessian(lambda x: (x[0] ** 2) * x[1])(mg.tensor([1.0, 3.0]))
     tensor([[6., 2.],
             [2., 0.]])
+
+    Args:
+        function: takes tensors, returns a tensor of one element.
+        argnums: the position of the argument to differentiate with respect to.
+
+    Raises:
+        TypeError: when it is called, that argument is no floating tensor.
+        RuntimeError: when it is called, the function's value has more than one element.
     """
     return jacrev(grad(function, argnums), argnums)
 
@@ -243,13 +275,22 @@ def hvp(
 
     The gradient is taken, its inner product with the vector, and the gradient of that: (gᵀ v)′ = H v.
 
+    Args:
+        function: takes tensors, returns a tensor of one element.
+        primals: the tensor or tensors to call it with.
+        tangents: v, of the same number and shapes.
+
+    Returns:
+        The value and H v: a tensor if ``primals`` is one, else a tuple.
+
     Raises:
         TypeError: a primal is no floating tensor.
-        RuntimeError: the function's value has more than one element.
+        RuntimeError: the function's value has more than one element, or the tangents don't fit the primals.
     """
     single = isinstance(primals, Tensor)
     xs: list[Tensor] = [primals] if isinstance(primals, Tensor) else list(primals)
     vs: list[Tensor] = [tangents] if isinstance(tangents, Tensor) else list(tangents)
+    check_tangents(xs, vs)
     with enable_grad():
         entered = [enter(x, "hvp") for x in xs]
         value = function(*entered)

@@ -14,10 +14,14 @@ from minigrad.tensor import Tensor
 
 
 class FunctionCtx:
-    """What :meth:`Function.forward` leaves for :meth:`Function.backward`; takes any attributes besides."""
+    """What :meth:`Function.forward` leaves for :meth:`Function.backward`; takes any attributes besides.
+
+    Attributes:
+        needs_input_grad: for each argument of ``forward``, whether its gradient is asked for.
+    """
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
-        self.needs_input_grad = needs_input_grad  # for each argument of forward
+        self.needs_input_grad = needs_input_grad
         self.to_save: tuple[Tensor | None, ...] = ()
         self.non_differentiable: tuple[Tensor, ...] = ()
         self._saved: list[tuple[Any, int | None, int]] = []  # (tensor or array, which output, version)
@@ -92,17 +96,29 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the output, from Tensors and anything else; not recorded."""
+        """Compute the output, from Tensors and anything else; not recorded.
+
+        Raises:
+            NotImplementedError: the class doesn't define it.
+        """
         raise NotImplementedError("a Function must define forward(ctx, ...)")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Save what backward needs, where ``forward`` takes no ``ctx``."""
+        """Save what backward needs, where ``forward`` takes no ``ctx``.
+
+        Raises:
+            NotImplementedError: the class doesn't define it; then it isn't called either.
+        """
         raise NotImplementedError
 
     @staticmethod
     def backward(*args: Any, **kwargs: Any) -> Any:
-        """Return the gradient of each argument of ``forward``, from ``ctx`` and the gradient of each output."""
+        """Return the gradient of each argument of ``forward``, from ``ctx`` and the gradient of each output.
+
+        Raises:
+            NotImplementedError: the class doesn't define it.
+        """
         raise NotImplementedError("a Function must define backward(ctx, ...)")
 
     @classmethod

@@ -405,9 +405,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
 
 def allclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Whether |x − y| ≤ atol + rtol · |y| for all elements."""
-    x, y = (np.asarray(as_array(value)) for value in (input, other))
-    return bool(np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan))
+    """Whether |x − y| ≤ atol + rtol · |y| for all elements; with ``equal_nan`` NaN equals NaN.
+
+    Raises:
+        RuntimeError: the shapes don't broadcast.
+    """
+    x, y = (Tensor(np.asarray(as_array(value))) for value in (input, other))
+    return bool(x.allclose(y, rtol, atol, equal_nan))
 
 
 def equal(input: Any, other: Any) -> bool:
@@ -463,8 +467,15 @@ def set_printoptions(
     linewidth: int | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Choose how tensors are shown: digits, from how many elements on to shorten, how many then stay at each
-    end, characters in a line, and whether never (False) in scientific notation.  NumPy's own choices stay."""
+    """Choose how tensors are shown; what is left out stays as it was, and NumPy's own choices stay too.
+
+    Args:
+        precision: digits after the point.
+        threshold: from how many elements on a tensor is shortened.
+        edgeitems: how many elements then stay at each end of a dimension.
+        linewidth: characters in a line.
+        sci_mode: False never uses scientific notation, True may.
+    """
     chosen = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "max_line_width": linewidth}
     _print_options.update({name: value for name, value in chosen.items() if value is not None})
     if sci_mode is not None:

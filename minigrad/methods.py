@@ -224,7 +224,17 @@ class Methods(TensorBase):
         return np.array_equal(self._data, as_array(other))
 
     def allclose(self, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: Any = False) -> Any:
-        """Return whether |self − other| ≤ atol + rtol · |other| for all elements: a bool."""
+        """Return whether |self − other| ≤ atol + rtol · |other| for all elements: a bool.
+
+        Args:
+            other: a tensor, array or number, which broadcasts.
+            rtol: how far the elements may lie apart, relative to ``other``.
+            atol: how far they may lie apart besides.
+            equal_nan: whether NaN equals NaN.
+
+        Raises:
+            RuntimeError: the shapes don't broadcast.
+        """
         return elementwise.isclose(self, other, rtol, atol, equal_nan).all().item()
 
     def where(self, condition: Tensor, other: Any) -> Tensor:
@@ -306,7 +316,12 @@ class Methods(TensorBase):
         return shape.repeat(self, sizes(repeats))
 
     def flatten(self, start_dim: Any = 0, end_dim: Any = -1) -> Tensor:
-        """Return the dimensions from ``start_dim`` to ``end_dim`` joined into one."""
+        """Return the dimensions from ``start_dim`` to ``end_dim``, that included, joined into one.
+
+        Raises:
+            IndexError: there is no such dimension.
+            RuntimeError: ``start_dim`` comes after ``end_dim``.
+        """
         if not self.ndim:
             return self.reshape(1)
         (start,), (end,) = reduce.normalize(start_dim, self.ndim), reduce.normalize(end_dim, self.ndim)
@@ -320,9 +335,19 @@ class Methods(TensorBase):
         return self.reshape(-1)
 
     def unflatten(self, dim: Any, sizes_: Any) -> Tensor:
-        """Return ``dim`` taken apart into dimensions of these sizes, of which one may be −1."""
+        """Return ``dim`` taken apart into dimensions of these sizes, of which one may be −1.
+
+        Raises:
+            IndexError: there is no such dimension.
+            RuntimeError: the product of the sizes is another than its size.
+        """
         (dim,) = reduce.normalize(dim, self.ndim)
-        apart = np.broadcast_to(0, self.shape[dim]).reshape(sizes((sizes_,))).shape  # works out the −1
+        try:
+            apart = np.broadcast_to(0, self.shape[dim]).reshape(sizes((sizes_,))).shape  # works out the −1
+        except ValueError:
+            raise RuntimeError(
+                f"unflatten() can't take a dimension of size {self.shape[dim]} apart into {sizes((sizes_,))}"
+            ) from None
         return self.reshape(*self.shape[:dim], *apart, *self.shape[dim + 1 :])
 
     def broadcast_to(self, size: Any) -> Tensor:
@@ -368,19 +393,23 @@ class Methods(TensorBase):
         return indexing.select(self, dim, index)
 
     def t(self) -> Tensor:
-        """Return the transpose of a matrix (a vector unchanged)."""
+        """Return the transpose of a matrix (a vector unchanged): a view.
+
+        Raises:
+            RuntimeError: there are more than 2 dimensions.
+        """
         if self.ndim > 2:
             raise RuntimeError(f"t() is for at most 2 dimensions, not {self.ndim}: use .mT or .transpose(...)")
         return self.T
 
     @property
     def T(self) -> Tensor:
-        """All dimensions in reverse order."""
+        """All dimensions in reverse order: a view."""
         return shape.permute(self, tuple(reversed(range(self.ndim))))
 
     @property
     def mT(self) -> Tensor:
-        """The last two dimensions exchanged."""
+        """The last two dimensions exchanged: a view."""
         return shape.transpose(self, -1, -2)
 
     def split(self, split_size: Any, dim: Any = 0) -> tuple[Tensor, ...]:
@@ -512,7 +541,12 @@ def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Tensor:
 def extreme(
     reduction: Any, arg: Any, pairwise: Any, x: Any, dim: Any, keepdim: Any = False, **aliases: Any
 ) -> Any:
-    """Return what PyTorch's ``max`` and ``min`` do: of all, over a dimension with indices, or of two tensors."""
+    """Return what PyTorch's ``max`` and ``min`` do: of all, over a dimension with indices, or of two tensors.
+
+    Raises:
+        IndexError: there is no such dimension.
+        TypeError: there is no such argument.
+    """
     dim = aliases.pop("axis", aliases.pop("other", dim))
     keepdim = aliases.pop("keepdims", keepdim)
     if aliases:

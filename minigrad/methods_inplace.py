@@ -28,7 +28,12 @@ DIRECT: dict[Any, np.ufunc] = {
 
 
 class InPlaceMethods(Methods):
-    """The operations, as methods that overwrite the tensor, recorded as any others are."""
+    """The operations, as methods that overwrite the tensor, recorded as any others are.
+
+    All return the tensor itself, and raise RuntimeError if it can't be written: it is a leaf that requires a
+    gradient, and operations are recorded; its memory is read-only; or the result has another shape, or a dtype
+    that doesn't fit in.
+    """
 
     __slots__ = ()
 
@@ -123,7 +128,7 @@ class InPlaceMethods(Methods):
         return self._in_place(elementwise.ceil)
 
     def round_(self) -> Self:
-        """Overwrite each element x by the nearest integers."""
+        """Overwrite each element x by the nearest integer; halves go to the even one."""
         return self._in_place(elementwise.round)
 
     def square_(self) -> Self:
@@ -185,13 +190,17 @@ class InPlaceMethods(Methods):
         return self.copy_(rand(self.shape, generator=generator, dtype=self.dtype) * (high - low) + low)
 
     def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Self:
-        """Overwrite the elements by normal numbers."""
+        """Overwrite the elements by numbers of the normal distribution of that mean and standard deviation."""
         from minigrad.random import randn
 
         return self.copy_(randn(self.shape, generator=generator, dtype=self.dtype) * std + mean)
 
     def fill_diagonal_(self, fill_value: Any) -> Self:
-        """Overwrite the diagonal of a matrix by ``fill_value``."""
+        """Overwrite the diagonal of a matrix by ``fill_value``.
+
+        Raises:
+            RuntimeError: the tensor is no matrix.
+        """
         if self.ndim != 2:
             raise RuntimeError(f"fill_diagonal_() is for matrices, not shape {self.shape}")
         self.diagonal().fill_(fill_value)
@@ -206,7 +215,11 @@ class InPlaceMethods(Methods):
         return self._in_place(elementwise.masked_fill, mask, value)
 
     def copy_(self, source: Any) -> Self:
-        """Overwrite the elements by those of ``source``, which broadcasts."""
+        """Overwrite the elements by those of ``source``, which broadcasts.
+
+        Raises:
+            RuntimeError: it doesn't broadcast to this shape.
+        """
         self[...] = source
         return self
 

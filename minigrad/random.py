@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import dtypes
-from minigrad.arguments import extent
+from minigrad.arguments import as_array, extent
 from minigrad.devices import check_device
 from minigrad.tensor import Tensor
 
@@ -128,23 +128,30 @@ def use_generator(generator: Generator) -> Iterator[Generator]:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the global generator: the same program then draws the same numbers."""
+    """Seed the global generator, and return it: the same program then draws the same numbers.
+
+    Inside :func:`fork_rng` or :func:`use_generator` it is theirs that is seeded.
+    """
     return current_generator().manual_seed(seed)
 
 
 def get_rng_state() -> Tensor:
-    """Return the state of the global generator, a uint8 vector."""
+    """Return the state of the global generator (or of the one in use in its place), a uint8 vector."""
     return current_generator().get_state()
 
 
 def set_rng_state(state: Tensor) -> None:
-    """Have the global generator go on from ``state``."""
+    """Have the global generator (or the one in use in its place) go on from ``state``.
+
+    Raises:
+        ValueError: ``state`` is not what :func:`get_rng_state` returned.
+    """
     current_generator().set_state(state)
 
 
 def _make(array: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     check_device(device)
-    return Tensor(np.asarray(array, dtype)).requires_grad_(requires_grad)
+    return Tensor(np.asarray(array, dtypes.as_dtype(dtype))).requires_grad_(requires_grad)
 
 
 def _float_dtype(dtype: Any) -> Any:
@@ -161,7 +168,11 @@ def rand(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform numbers in [0, 1), of shape ``size``."""
+    """Return uniform numbers in [0, 1), of shape ``size``.
+
+    Raises:
+        RuntimeError: the dtype is not floating, a size is negative, or another device than "cpu" is named.
+    """
     source = (generator or current_generator()).numpy
     return _draw(source.random, size, dtype, device, requires_grad)
 
@@ -173,7 +184,11 @@ def randn(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal numbers of mean 0 and variance 1, of shape ``size``."""
+    """Return numbers of the normal distribution of mean 0 and variance 1, of shape ``size``.
+
+    Raises:
+        RuntimeError: the dtype is not floating, a size is negative, or another device than "cpu" is named.
+    """
     source = (generator or current_generator()).numpy
     return _draw(source.standard_normal, size, dtype, device, requires_grad)
 
@@ -193,7 +208,16 @@ def normal(
     generator: Generator | None = None,
     dtype: Any = None,
 ) -> Tensor:
-    """Normal numbers of the given mean and standard deviation: numbers with a ``size``, or tensors."""
+    """Return numbers of the normal distribution of that mean and standard deviation.
+
+    These are two numbers and a ``size``, or tensors, which broadcast: each element is then drawn with its own.
+
+    Raises:
+        RuntimeError: a standard deviation is negative, or the dtype is not floating.
+        ValueError: the shapes of ``mean`` and ``std`` don't broadcast.
+    """
+    if np.any(np.asarray(as_array(std)) < 0):
+        raise RuntimeError(f"normal() needs standard deviations of at least 0, not {std}")
     if size is None:
         size = np.broadcast_shapes(np.shape(mean), np.shape(std))
     drawn = randn(size, generator=generator, dtype=dtype)
@@ -209,7 +233,7 @@ def randint(
     dtype: Any = None,
     device: Any = None,
 ) -> Tensor:
-    """Integers from ``low`` (0 if left out) up to but not including ``high``: ``randint(10, (2, 3))``.
+    """Return int64 numbers from ``low`` (0 if left out) up to but not including ``high``: ``randint(10, (2, 3))``.
 
     Raises:
         ValueError: the range is empty.
@@ -223,13 +247,19 @@ def randint(
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
-    """The integers below ``n`` in random order."""
+    """Return the integers below ``n``, int64, in random order: all orders are equally likely."""
     source = (generator or current_generator()).numpy
     return _make(source.permutation(n), dtype or dtypes.int64, device, False)
 
 
 def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """1 with probability ``p``, else 0, for each element of ``p`` and in its dtype."""
+    """Return 1 with probability ``p``, else 0, for each element of ``p`` and in its dtype.
+
+    Raises:
+        RuntimeError: a probability is outside [0, 1].
+    """
+    if not ((p >= 0) & (p <= 1)).all():
+        raise RuntimeError("bernoulli() needs probabilities between 0 and 1")
     drawn = rand(p.shape, generator=generator, dtype=dtypes.float64)
     return (drawn < p.detach()).to(p.dtype)
 

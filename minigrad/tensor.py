@@ -35,11 +35,17 @@ class Tensor(InPlaceMethods):
 
     @property
     def data(self) -> Tensor:
-        """The same memory outside the graph; assign a tensor to replace it."""
+        """The same memory outside the graph; assign a tensor to replace it.
+
+        Raises:
+            TypeError: something else than a tensor or an array is assigned.
+        """
         return Tensor(self._data, version=self._version)
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor | np.ndarray):
+            raise TypeError(f"x.data = value needs a tensor, not {type(value).__name__}: mg.tensor(...)")
         self._data = as_array(value)
 
     @property
@@ -52,7 +58,11 @@ class Tensor(InPlaceMethods):
         return self._data.ndim
 
     def size(self, dim: int | None = None) -> Any:
-        """Return the shape, or the size of one dimension."""
+        """Return the shape, or the size of one dimension.
+
+        Raises:
+            IndexError: there is no such dimension.
+        """
         return self._data.shape if dim is None else self._data.shape[dim]
 
     def numel(self) -> int:
@@ -89,8 +99,8 @@ class Tensor(InPlaceMethods):
     def requires_grad(self) -> bool:
         """Whether a backward pass computes a gradient for this tensor; set it on leaves only.
 
-        Raises (when set):
-            RuntimeError: the dtype is not floating, or the tensor was computed from others.
+        Raises:
+            RuntimeError: it is set, but the dtype is not floating, or the tensor was computed from others.
         """
         return self.refresh()._requires_grad
 
@@ -220,7 +230,7 @@ class Tensor(InPlaceMethods):
         return self
 
     def cuda(self, device: Any = None) -> Self:
-        """Raise: there is no GPU here.
+        """Refuse: there is no GPU here.
 
         Raises:
             RuntimeError: always.
@@ -250,8 +260,17 @@ class Tensor(InPlaceMethods):
     def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
         """Return the tensor in another dtype: ``x.to(mg.float64)``, ``x.to("cpu")``, ``x.to(other)``.
 
+        Gradients flow back through it in the dtype of this tensor.
+
+        Args:
+            args: a dtype, a device, or a tensor whose dtype is meant.
+            dtype: the same by name.
+            device: the same by name; None or "cpu".
+            copy: make a copy even if the dtype is this one; else the tensor itself is returned then.
+
         Raises:
             RuntimeError: a device other than "cpu" is named.
+            TypeError: the dtype is none, or has no place here.
         """
         for argument in args:
             if isinstance(argument, Tensor):

@@ -525,6 +525,8 @@ def test_explaining_needs_what_backward_needs():
         mg.explain_backward(mg.ones(2, requires_grad=True) * 2)
     with pytest.raises(RuntimeError, match="does not require a gradient"):
         mg.explain_backward(mg.ones(1) * 2)
+    with pytest.raises(RuntimeError, match=r"gradient has shape \(3,\), its output \(2,\)"):
+        mg.draw(mg.ones(2, requires_grad=True) * 2, gradient=mg.ones(3))
 
 
 def test_walking_twice_adds_nothing_up():

@@ -115,6 +115,9 @@ def test_what_cannot_be_differentiated_is_refused():
         grad(lambda x: x * 2)(double(1.0, 2.0))
     with pytest.raises(RuntimeError, match=r"tangent.*\(3,\).*\(2,\)"):
         jvp(lambda x: x, (double(1.0, 2.0),), (double(1.0, 2.0, 3.0),))
+    for product in (jvp, hvp):
+        with pytest.raises(RuntimeError, match="0 tangents were given for 1 primals"):
+            product(lambda x: x.sum(), (double(1.0, 2.0),), ())
 
 
 def test_works_where_nothing_is_being_recorded():

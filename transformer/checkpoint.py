@@ -134,7 +134,7 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def check_weights(config: Config, weights: dict[str, Tensor]) -> None:
-    """Complain of weights that no model of this config can have, before a far larger one is made.
+    """Raise for weights that no model of this config can have, before a far larger one is made.
 
     Raises:
         ValueError: there are more or fewer than the config asks for, they are tied where it says they are not, or
@@ -150,7 +150,7 @@ def check_weights(config: Config, weights: dict[str, Tensor]) -> None:
 
 
 def check_finite(tensors: dict[str, Tensor]) -> None:
-    """Complain of infinity or NaN in a weight, and of something else than floating-point numbers.
+    """Raise for infinity or NaN in a weight, and for something else than floating-point numbers.
 
     Raises:
         NotFinite: names the first.

@@ -24,7 +24,7 @@ def described(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
 
 
 def check_types(instance: Any) -> None:
-    """Complain if a field of a dataclass holds something of another type; an int is allowed where a float is.
+    """Raise if a field of a dataclass holds something of another type; an int is allowed where a float is.
 
     Raises:
         ValueError: names the field, its type and the value.

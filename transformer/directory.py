@@ -62,7 +62,7 @@ class RunDirectory:
             yield
 
     def check_unused(self) -> None:
-        """Complain if a run can't begin here.
+        """Raise if a run can't begin here.
 
         Raises:
             ValueError: the directory holds a run already, or is a file.

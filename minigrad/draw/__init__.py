@@ -55,6 +55,9 @@ def draw(
 
     Returns:
         A drawing: its ``str`` is the text, its ``svg`` the picture.
+
+    Raises:
+        RuntimeError: ``gradient`` has another shape than ``tensor``.
     """
     from minigrad.draw.drawing import Drawing
     from minigrad.draw.picture import Picture

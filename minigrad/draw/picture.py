@@ -176,7 +176,11 @@ class Picture:
     # --- gradients --------------------------------------------------------------------------------
 
     def find_gradients(self, output: Tensor, gradient: Tensor | None) -> dict[Parent, Any]:
-        """Return the gradient of each place, by a backward pass that changes nothing."""
+        """Return the gradient of each place, by a backward pass that changes nothing.
+
+        Raises:
+            RuntimeError: ``gradient`` has another shape than the output.
+        """
         if not output.requires_grad:
             return {}
         if gradient is None and output.numel() != 1:
@@ -185,6 +189,8 @@ class Picture:
                 "weigh its elements, or draw a loss."
             )
             return {}
+        if gradient is not None and gradient.shape != output.shape:
+            raise RuntimeError(f"the gradient has shape {gradient.shape}, its output {output.shape}")
         seed = np.ones_like(output._data) if gradient is None else gradient._data
         try:
             self.steps, gradients = walk_back(self.places, seed)

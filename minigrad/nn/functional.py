@@ -153,7 +153,7 @@ def check_padding(padding_idx: int, num_embeddings: int) -> int:
 
 
 def check_probability(p: float) -> None:
-    """Complain of what is no probability.
+    """Raise for what is no probability.
 
     Raises:
         ValueError: ``p`` is outside [0, 1].
@@ -324,7 +324,7 @@ def scaled_dot_product_attention(
 
 
 def check_reduction(reduction: str) -> None:
-    """Complain of an unknown ``reduction``.
+    """Raise for an unknown ``reduction``.
 
     Raises:
         ValueError: it is neither "mean", "sum" nor "none".
@@ -485,7 +485,7 @@ def rows_of_classes(input: Tensor, target: Tensor, ignore_index: int) -> tuple[T
 
 
 def check_class_weight(weight: Tensor | None, classes: int) -> None:
-    """Complain unless there is one weight for each class.
+    """Raise unless there is one weight for each class.
 
     Raises:
         RuntimeError: ``weight`` has another shape than (C,).

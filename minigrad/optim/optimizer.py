@@ -81,7 +81,7 @@ class Optimizer:
         self.param_groups.append(group)
 
     def check_options(self, group: dict[str, Any]) -> None:
-        """Complain of options that are out of range; called with every group.
+        """Raise for options that are out of range; called with every group.
 
         Raises:
             ValueError: names the option and its value.
@@ -244,7 +244,7 @@ class Optimizer:
 
 
 def check_state(state_dict: Any, n_groups: int) -> None:
-    """Complain of what is no state of an optimizer with so many groups.
+    """Raise for what is no state of an optimizer with so many groups.
 
     Raises:
         ValueError: it lacks "state" or "param_groups", or has another number of groups.
@@ -279,7 +279,7 @@ def numbers_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_not_negative(group: Mapping[str, Any], *names: str) -> None:
-    """Complain of an option below 0 (or NaN).
+    """Raise for an option below 0 (or NaN).
 
     Raises:
         ValueError: names the option and its value.
