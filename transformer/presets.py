@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Preset:
-    """Those fields of a :class:`Config` and of a :class:`Recipe` that differ from their defaults."""
+    """Those fields of a :class:`transformer.Config` and a :class:`transformer.Recipe` that differ from the defaults."""
 
     model: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)

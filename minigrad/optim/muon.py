@@ -72,7 +72,8 @@ class Muon(Optimizer):
 
     where r depends on the shape (A, B) of X: "original" √max(1, A / B), so that the outputs of a layer change
     equally, or "match_rms_adamw" 0.2 √max(A, B), so that rates and decays found for AdamW can be used (Liu et
-    al. 2025, arXiv:2502.16982).  Tables, biases and gains want :class:`AdamW`; :class:`Several` steps both.
+    al. 2025, arXiv:2502.16982).  Tables, biases and gains want :class:`minigrad.optim.AdamW`;
+    :class:`minigrad.optim.Several` steps both.
 
     PyTorch's orthogonalises in bfloat16, this one in the dtype of the parameter.
 

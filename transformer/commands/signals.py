@@ -30,7 +30,11 @@ class StopSignals:
         return self
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        """Take note of a signal; of a second one, stop at once."""
+        """Take note of a signal; of a second one, stop at once.
+
+        Raises:
+            KeyboardInterrupt: it is the second.
+        """
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True

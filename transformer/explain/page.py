@@ -24,7 +24,10 @@ def page_html(data: dict[str, Any]) -> str:
     is served).
 
     Args:
-        data: what :func:`page_data` gives.
+        data: what :func:`transformer.explain.page_data` gives.
+
+    Raises:
+        ValueError: ``page.html`` lacks the place for one of its parts.
     """
     code = script()
     connect = "'self'" if data.get("served") else "'none'"
