@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Preset:
-    """Those fields of a :class:`transformer.Config` and a :class:`transformer.Recipe` that differ from the defaults."""
+    """What of :class:`transformer.Config` and :class:`transformer.Recipe` differs from the defaults."""
 
     model: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
