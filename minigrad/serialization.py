@@ -79,20 +79,47 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
         FileNotFoundError: there is no such directory.
         OSError: the file can't be written.
     """
+    writer = _Writer()
+    text = json.dumps({"version": VERSION, "object": writer.describe(obj, ())}, allow_nan=False)
+    write_arrays(writer.arrays, {ENTRY: text, CHECKSUM: checksum(text, writer.arrays)}, path)
+
+
+def save_for_others(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
+    """Write tensors, and nothing else, as other programs write them: a flat safetensors file of these names.
+
+    :func:`save` adds a description of its own, for :func:`load` to check the file and to find shared memory again.
+
+    Raises:
+        TypeError: a tensor is of a dtype that can't be stored.
+        FileNotFoundError: there is no such directory.
+        OSError: the file can't be written.
+    """
+    arrays = {name: storable(tensor._data, name) for name, tensor in tensors.items()}
+    write_arrays(arrays, {"format": "pt"}, path)  # without this entry, some programs refuse the file
+
+
+def write_arrays(
+    arrays: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str], path: str | os.PathLike[str]
+) -> None:
+    """Write a safetensors file; an old one is replaced at once.
+
+    Raises:
+        ValueError: the names and the metadata are too long.
+        FileNotFoundError: there is no such directory.
+        OSError: the file can't be written.
+    """
     target = Path(os.path.realpath(path))  # of a symbolic link, the file and not the link is replaced
     if not target.parent.is_dir():
         raise FileNotFoundError(f"can't save to '{target}': there is no directory '{target.parent}'")
     if target.is_dir():
         raise IsADirectoryError(f"can't save to '{target}': it is a directory")
-    writer = _Writer()
-    text = json.dumps({"version": VERSION, "object": writer.describe(obj, ())}, allow_nan=False)
-    header, arrays = lay_out(writer.arrays, text)
+    header, ordered = lay_out(arrays, metadata)
     if len(header) > MAX_HEADER:
         raise ValueError(
             f"can't save to '{target}': what describes the object takes {len(header):,} bytes, "
             f"more than {MAX_HEADER:,}: keep numbers in tensors"
         )
-    replace_file(target, [struct.pack("<Q", len(header)), header, *(array.data for array in arrays)])
+    replace_file(target, [struct.pack("<Q", len(header)), header, *(array.data for array in ordered)])
 
 
 def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
@@ -134,12 +161,14 @@ def put_in_place(beside: Path, target: Path) -> None:
             time.sleep(0.05)
 
 
-def lay_out(arrays: Mapping[str, np.ndarray[Any, Any]], text: str) -> tuple[bytes, list[np.ndarray[Any, Any]]]:
+def lay_out(
+    arrays: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str]
+) -> tuple[bytes, list[np.ndarray[Any, Any]]]:
     """Return the header of a file, and the arrays in the order of their bytes in it.
 
     The largest items come first, so that each array begins at a multiple of its item's size.
     """
-    header: dict[str, Any] = {"__metadata__": {ENTRY: text, CHECKSUM: checksum(text, arrays)}}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
     ordered = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     offset = 0
     for name in ordered:
@@ -219,8 +248,7 @@ class _Writer:
 
     def store(self, array: np.ndarray[Any, Any], place: tuple[Any, ...]) -> str:
         """Return the name under which ``array`` is written."""
-        if array.dtype.name not in STORABLE:
-            raise TypeError(f"can't save an array of dtype {array.dtype} at {spell(place)}")
+        stored = storable(array, spell(place))
         # Two views of the same elements share their memory; arrays without elements share nothing.
         address = array.__array_interface__["data"][0]
         key = (address, array.shape, array.strides, array.dtype.str) if array.size else id(array)
@@ -232,8 +260,19 @@ class _Writer:
                 n += 1
                 name = f"{stem}#{n}"
             self.names[key] = name
-            self.arrays[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+            self.arrays[name] = stored
         return self.names[key]
+
+
+def storable(array: np.ndarray[Any, Any], place: str) -> np.ndarray[Any, Any]:
+    """Return an array as its bytes are written.
+
+    Raises:
+        TypeError: there is no such dtype in the format; ``place`` is named.
+    """
+    if array.dtype.name not in STORABLE:
+        raise TypeError(f"can't save an array of dtype {array.dtype} at {place}")
+    return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
 
 
 def spell(place: tuple[Any, ...]) -> str:

@@ -3,8 +3,8 @@
 Three profiles, chosen by the environment variable ``HYPOTHESIS_PROFILE``:
 
 - ``default``: the same few examples on every run and every machine, so that a red run can be repeated;
-- ``ci``: the same, with four times as many examples;
-- ``thorough``: many examples, drawn anew each time, for a search that may take as long as it likes.
+- ``ci``: the same, with four times as many examples, and the tests that are marked as slow;
+- ``thorough``: many examples, drawn anew each time, for a search that may take as long as it likes; these too.
 """
 
 import os
@@ -29,6 +29,14 @@ settings.register_profile(
     "thorough", derandomize=False, deadline=None, max_examples=500, suppress_health_check=slow_is_fine
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what is marked as slow, unless a deeper profile is chosen."""
+    if os.environ.get("HYPOTHESIS_PROFILE", "default") == "default":
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="it takes long: HYPOTHESIS_PROFILE=ci runs it too"))
 
 
 @pytest.fixture(autouse=True)

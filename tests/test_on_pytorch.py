@@ -1,6 +1,8 @@
 """The model on PyTorch: the same source, the same numbers, and weights that stock PyTorch modules load."""
 
 import ast
+import itertools
+import re
 import sys
 from pathlib import Path
 
@@ -9,8 +11,12 @@ import pytest
 
 import minigrad as mg
 import transformer
-from transformer import Config, Transformer
+from transformer import CharTokenizer, Config, Transformer, save_checkpoint
+from transformer.__main__ import main
 from transformer.engine import FILES, model_on
+from transformer.export import DECODER, weights_for_pytorch
+
+ROOT = Path(transformer.__file__).parent.parent
 
 VOCABULARY, CONTEXT = 31, 16
 VARIANTS = {
@@ -36,7 +42,11 @@ EXACT = {"float32": 1e-5, "float64": 1e-12}  # the largest difference that round
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
     """Have PyTorch compute in one thread: on small tensors several only wait for each other."""
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install minigrad[torch]")
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -184,3 +194,126 @@ def test_the_files_are_all_that_the_model_imports():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             assert {name for name in names if name.startswith(("minigrad", "transformer"))} <= allowed
+
+
+class TestExport:
+    """`transformer export`: weights under the names of PyTorch's own modules, and the program that loads them."""
+
+    @pytest.fixture
+    def exported(self, config, rng, tmp_path):
+        """Return a model and where it was exported to."""
+        model = a_model(config, rng)
+        tokenizer = CharTokenizer("".join(chr(ord("A") + i) for i in range(VOCABULARY)))
+        save_checkpoint(tmp_path / "run.safetensors", model, tokenizer)
+        path = tmp_path / "new" / "decoder.safetensors"
+        assert main(["export", "--out", str(tmp_path / "run.safetensors"), "--to", str(path)]) == 0
+        return model, path
+
+    def test_the_documented_lines_load_it_and_give_the_same_logits(self, torch, exported, ids):
+        model, path = exported
+        program, _ = section("## Export, and load")
+        assert path.with_suffix(".py").read_text(encoding="utf-8") == program == DECODER
+        variables = {}
+        exec(program, variables)
+        twin = variables["load"](path)
+        assert {type(part).__module__.partition(".")[0] for part in twin.modules()} == {"torch", "builtins"}
+        ours = model(mg.tensor(ids[0]))
+        for training, grad in itertools.product((False, True), (False, True)):  # its quick ways, and the others
+            with torch.set_grad_enabled(grad):
+                assert furthest(ours, twin.train(training)(torch.tensor(ids[0])).detach()) < 1e-5
+
+    def test_every_gradient(self, torch, exported, ids):
+        """It can be trained: the same gradients, with those of W_Q, W_K and W_V side by side."""
+        model, path = exported
+        variables = {}
+        exec(DECODER, variables)
+        twin = variables["load"](path)
+        inputs, targets = ids
+        model.loss(mg.tensor(inputs), mg.tensor(targets)).backward()
+        logits = twin(torch.tensor(inputs))
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor(targets).flatten()).backward()
+        trained = {name: parameter for name, parameter in twin.named_parameters() if parameter.requires_grad}
+        assert sum(parameter.numel() for parameter in trained.values()) == model.n_parameters()
+        with mg.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(parameter.grad)
+        if model.config.positions == "sinusoidal":
+            assert not twin.position.requires_grad
+        gradients = weights_for_pytorch(model)
+        for name, parameter in trained.items():
+            assert furthest(gradients[name], parameter.grad) < 1e-5, name
+
+    def test_it_says_where_and_how_to_go_on(self, tmp_path, capsys):
+        run = tmp_path / "run"
+        run.mkdir()
+        save_checkpoint(run / "best.safetensors", Transformer(Config(3, context=4)), CharTokenizer("abc"))
+        for _ in range(2):  # its own files it replaces
+            assert main(["export", "--out", str(run)]) == 0
+        printed = capsys.readouterr().out
+        for name in ("model.safetensors", "model.json", "model.py"):
+            assert (run / "pytorch" / name).is_file()
+            assert f"wrote  {run / 'pytorch' / name}" in printed
+        assert 'load("model.safetensors")' in printed
+        assert main(["evaluate", "--out", str(run / "pytorch" / "model.safetensors")]) == 2
+        assert "is not a checkpoint written by `transformer train`" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("name", ["model.safetensors", "model.json", "model.py"])
+    def test_what_is_no_export_stays(self, tmp_path, capsys, name):
+        checkpoint = tmp_path / "best.safetensors"
+        save_checkpoint(checkpoint, Transformer(Config(3, context=4)), CharTokenizer("abc"))
+        mine = tmp_path / name
+        mine.write_bytes(checkpoint.read_bytes() if name == "model.safetensors" else b"{}")
+        before = mine.read_bytes()
+        assert main(["export", "--out", str(tmp_path), "--to", str(tmp_path / "model.safetensors")]) == 2
+        assert f"'{mine}' exists and is no export" in capsys.readouterr().err
+        assert mine.read_bytes() == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["best.safetensors", name])
+        assert main(["export", "--out", str(tmp_path), "--to", str(tmp_path / "model.pt")]) == 2
+        assert "ends in .safetensors" in capsys.readouterr().err
+
+
+class TestPage:
+    """What "From minigrad to PyTorch" shows, besides the program of an export."""
+
+    def test_the_same_code_in_both(self, torch, capsys):
+        (program,) = section("## The same code in both")
+        exec(program, {})
+        on_torch, n = re.subn(r"^(import|from) minigrad\b", r"\1 torch", program, flags=re.MULTILINE)
+        assert n == 3
+        exec(on_torch, {})
+        ours, theirs = capsys.readouterr().out.splitlines()
+        assert ours == theirs
+
+    def test_the_model_itself(self, torch, tmp_path, monkeypatch):
+        model = Transformer(Config(VOCABULARY))
+        (tmp_path / "runs" / "1").mkdir(parents=True)
+        characters = CharTokenizer("".join(chr(ord("A") + i) for i in range(VOCABULARY)))
+        save_checkpoint(tmp_path / "runs" / "1" / "best.safetensors", model, characters)
+        monkeypatch.chdir(tmp_path)
+        (program,) = section("## The model itself on PyTorch")
+        variables = {}
+        exec(program, variables)
+        assert furthest(model(mg.tensor([[1, 2, 3]])), variables["logits"]) < 1e-5
+
+    def test_it_writes(self, torch, tmp_path, monkeypatch, capsys):
+        model = Transformer(Config(6, context=8))
+        save_checkpoint(tmp_path / "best.safetensors", model, CharTokenizer(" Theab"))
+        assert main(["export", "--out", str(tmp_path)]) == 0
+        capsys.readouterr()
+        monkeypatch.chdir(tmp_path / "pytorch")
+        monkeypatch.syspath_prepend(str(tmp_path / "pytorch"))
+        monkeypatch.delitem(sys.modules, "model", raising=False)
+        _, program = section("## Export, and load")
+        exec(program, {})
+        monkeypatch.delitem(sys.modules, "model")
+        written = capsys.readouterr().out.removesuffix("\n")
+        assert written.startswith("The ")
+        assert len(written) == 100
+        assert set(written) <= set(" Theab")
+
+
+def section(title):
+    """Return the programs in a section of the page."""
+    page = (ROOT / "docs" / "from-minigrad-to-pytorch.md").read_text(encoding="utf-8")
+    assert page.count(f"{title}\n") == 1
+    return re.findall(r"```python\n(.*?)```", page.partition(f"{title}\n")[2].partition("\n## ")[0], re.DOTALL)

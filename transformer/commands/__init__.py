@@ -1,6 +1,6 @@
 """The commands of the command line, a file each: ``HELP``, ``add_options(parser)`` and ``run(arguments)``."""
 
-from transformer.commands import evaluate, explain, generate, tokenize, train
+from transformer.commands import evaluate, explain, export, generate, tokenize, train
 
 COMMANDS = {
     "train": train,
@@ -8,4 +8,5 @@ COMMANDS = {
     "evaluate": evaluate,
     "tokenize": tokenize,
     "explain": explain,
+    "export": export,
 }
