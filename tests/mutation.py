@@ -285,6 +285,29 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
             "→ f\"getattr(inputs[{i}], '_version', NEVER_WRITTEN)\"",
         ),
     ],
+    "a slice shown is an expression that makes it": [
+        (
+            "op.py",
+            "write_out_rules",
+            "f'saved[{i.start}:{i.stop}]' if isinstance(i, slice) else f'saved[{i}]' → f'saved[{i}]'",
+        ),
+    ],
+    "what is an array is returned as it is": [
+        ("op.py", "of_pair", "if type(out) is not np.ndarray: → if True:"),
+    ],
+    "the same plan, made once more": [
+        ("op.py", "of_pair", "self.pair_plans[wanted] or self.make_plan(2, wanted) → self.make_plan(2, wanted)"),
+    ],
+    "−2 and −1 have the lowest two bits of 2 and 3, and in a list of four they are the places 2 and 3": [
+        (
+            "op.py",
+            "of_pair",
+            "x._requires_grad + 2 * y._requires_grad → x._requires_grad - 2 * y._requires_grad",
+        ),
+    ],
+    "the plan for no argument is empty, and nothing is recorded": [
+        ("op.py", "several_results", "wanted and _recording.get() → _recording.get()"),
+    ],
     "nothing is among no targets": [
         ("graph.py", "backward_pass", "wanted and node in wanted → node in wanted"),
     ],
@@ -332,7 +355,10 @@ JUDGED: dict[tuple[str, str], str] = {
     ("kernels/cross_entropy.py", "blocks"): "f86da7e0",
     ("kernels/layer_norm.py", "_layer_norm_backward"): "248b7d13",
     ("kernels/softmax.py", "softmax_gradient"): "acded655",
+    ("op.py", "of_pair"): "854b95ce",
+    ("op.py", "several_results"): "06112401",
     ("op.py", "write_out_recording"): "68630411",
+    ("op.py", "write_out_rules"): "2ef9d042",
     ("rules/elementwise.py", "_over_squared_distance"): "5f4b3765",
     ("rules/elementwise.py", "masked"): "c2752058",
     ("rules/elementwise.py", "maximum, rule of x"): "cd7e884b",

@@ -14,6 +14,7 @@ import minigrad.kernels.linear
 import minigrad.nn.functional as F
 import minigrad.special
 from minigrad.graph import backward_pass
+from minigrad.observers import observing
 from minigrad.op import kernel, op, registry
 
 
@@ -544,6 +545,51 @@ def test_a_rule_whose_gradient_is_not_wanted_does_not_run():
     del registry["first"]
     x, y = leaf([1.0]), leaf([2.0])
     assert mg.autograd.grad(first(x, y), x)[0].tolist() == [1]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_an_observer_is_told_of_every_operation(recorded):
+    """Of two tensors, of one, of a tensor and a number, with several results: the node, arguments and results."""
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    told = []
+    with mg.set_grad_enabled(recorded), observing("test", lambda *what: told.append(what)):
+        product, exponential, scaled, (first, second) = x * y, x.exp(), x * 3, x.unbind()
+    results = [(product,), (exponential,), (scaled,), (first, second)]
+    assert [operation.name for _, operation, _, _ in told] == ["mul", "exp", "mul", "unbind"]
+    assert [arguments[0].tolist() for _, _, arguments, _ in told] == [[1, 2]] * 4
+    assert told[0][2][1].tolist() == [3, 4]
+    for (node, _, _, arrays), tensors in zip(told, results, strict=True):
+        assert [a.tolist() for a in arrays] == [t.tolist() for t in tensors]
+        assert (node is not None) == recorded == tensors[0].requires_grad
+
+
+@pytest.mark.parametrize("cut", [lambda x: x.unbind(), lambda x: x.split([1, 2]), lambda x: x.chunk(3)])
+def test_pieces_of_a_tensor_are_views_of_it(cut):
+    """A write to one is a write to the whole, and with nothing recorded they need no gradient."""
+    x, factor = leaf([1.0, 2.0, 3.0]), leaf(5.0)
+    base = x * 1
+    pieces = cut(base)
+    pieces[1].mul_(factor)
+    found = mg.autograd.grad(base, [x, factor], mg.tensor([2.0, 3.0, 0.0]).double())
+    assert [g.tolist() for g in found] == [[2, 15, 0], 6]
+    with mg.no_grad():
+        assert not any(piece.requires_grad for piece in cut(base))
+
+
+def test_several_results_that_are_no_views_are_memory_of_their_own():
+    """A write to one changes neither the other nor what both were computed from."""
+
+    @kernel(lambda g: (2 * g[0] + 3 * g[1],), ["x"])
+    def twofold(x):
+        return 2 * x, 3 * x
+
+    del registry["twofold"]
+    x, factor = leaf([1.0, -1.0]), leaf(5.0)
+    double, triple = twofold(x)
+    double.mul_(factor)
+    assert x.tolist() == [1, -1]
+    total = (double + triple).sum()
+    assert [g.tolist() for g in mg.autograd.grad(total, [x, factor])] == [[13, 13], 0]
 
 
 # --- writes in place ------------------------------------------------------------------------------
