@@ -297,6 +297,12 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "the same plan, made once more": [
         ("op.py", "of_pair", "self.pair_plans[wanted] or self.make_plan(2, wanted) → self.make_plan(2, wanted)"),
+        (
+            "op.py",
+            "several_results",
+            "self.plans.get((len(inputs), wanted)) or self.make_plan(len(inputs), wanted) "
+            "→ self.make_plan(len(inputs), wanted)",
+        ),
     ],
     "−2 and −1 have the lowest two bits of 2 and 3, and in a list of four they are the places 2 and 3": [
         (

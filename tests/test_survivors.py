@@ -585,11 +585,33 @@ def test_several_results_that_are_no_views_are_memory_of_their_own():
 
     del registry["twofold"]
     x, factor = leaf([1.0, -1.0]), leaf(5.0)
+    square = x.square()  # which has saved x: a write to another memory is none of its business
     double, triple = twofold(x)
     double.mul_(factor)
     assert x.tolist() == [1, -1]
-    total = (double + triple).sum()
-    assert [g.tolist() for g in mg.autograd.grad(total, [x, factor])] == [[13, 13], 0]
+    total = (double + triple + square).sum()
+    assert [g.tolist() for g in mg.autograd.grad(total, [x, factor])] == [[15, 11], 0]
+
+
+def test_a_rule_of_several_results_gets_what_it_names():
+    """The results, and what the forward function saved besides; and without a rule nothing is recorded."""
+
+    @kernel(lambda g, out, saved: (g[0] * out[0] + g[1] * saved * out[1],), ["x"])
+    def exponentials(x):
+        return (np.exp(x), np.exp(3 * x)), 3
+
+    @op()
+    def parts(x):
+        return np.floor(x), np.sign(x)
+
+    del registry["exponentials"], registry["parts"]
+    x = leaf([0.5, -0.25])
+    once, thrice = exponentials(x)
+    (found,) = mg.autograd.grad((2 * once - thrice).sum(), x)
+    v = x.detach().numpy()
+    np.testing.assert_allclose(found.numpy(), 2 * np.exp(v) - 3 * np.exp(3 * v), rtol=1e-14)
+    assert [part.tolist() for part in parts(x)] == [[0, -1], [1, -1]]
+    assert not any(part.requires_grad for part in parts(x))
 
 
 # --- writes in place ------------------------------------------------------------------------------
