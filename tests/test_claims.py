@@ -21,7 +21,7 @@ from transformer.block import Block, FeedForward
 from transformer.capture import Capture
 from transformer.data import default_corpus
 from transformer.embedding import sinusoids
-from transformer.generation import next_token_distribution
+from transformer.generation import Sampling
 from transformer.text import Text, make_tokenizer
 from transformer.training import training_steps
 
@@ -193,7 +193,7 @@ def test_01_the_output_is_one_distribution_over_the_vocabulary(trained):
     assert p.shape == (parts.tokenizer.vocab_size,)
     assert (p > 0).all()
     assert abs(p.sum().item() - 1) < 1e-6
-    p = array(next_token_distribution(logits))
+    p = array(Sampling().distribution(logits))
     assert abs(p.sum() - 1) < 1e-12
     assert p.max() > 10 * p.min()
     draws = mg.multinomial(mg.tensor(p), 100_000, replacement=True, generator=mg.Generator().manual_seed(5))

@@ -194,6 +194,21 @@ def test_conversions():
         mg.ones(1, requires_grad=True).numpy()
 
 
+def test_the_shape_and_the_memory_of_another():
+    """What PyTorch has for that: a view or a copy in another's shape, and where the elements are."""
+    x, other = mg.arange(6), mg.zeros(2, 3)
+    for shaped in (x.view_as(other), x.reshape_as(other)):
+        assert shaped.tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert shaped.data_ptr() == x.data_ptr()
+    assert x[2:].data_ptr() - x.data_ptr() == 2 * x.element_size() == 16
+    with pytest.raises(RuntimeError, match="without copying"):
+        other.T.view_as(x)
+    assert other.T.reshape_as(x).shape == (6,)
+    assert other.nelement() == other.numel() == 6
+    new = other.new_empty(4, dtype=mg.int32)
+    assert (new.shape, new.dtype) == ((4,), np.int32)
+
+
 # --- random numbers -----------------------------------------------------------------------------
 
 DRAWS = {

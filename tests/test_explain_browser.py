@@ -15,7 +15,7 @@ from explain_run import SNAPSHOTS, make_run
 import minigrad as mg
 from transformer.explain import ExplainServer, Material, Subject, page_data, page_html
 from transformer.explain.data import CHAPTERS
-from transformer.generation import next_token_distribution
+from transformer.generation import Sampling
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="Playwright is not installed: pip install minigrad[browser]"
@@ -212,7 +212,7 @@ def test_the_knobs_recompute_the_bars_as_python_does(visit, material, data, temp
         )
     with mg.no_grad():
         logits = material.model(mg.tensor([data["text"]["ids"]]))[0, -1]
-    p = next_token_distribution(logits, temperature, top_k, top_p)
+    p = Sampling(temperature, top_k, top_p).distribution(logits)
     order = logits.sort(descending=True, stable=True)[1].tolist()[:12]
     shown = [read_percent(text) for text in visit.texts(f"{figure} .bar-value")]
     assert shown[:12] == pytest.approx([p[id].item() for id in order], rel=0.02, abs=6e-4)
@@ -226,7 +226,7 @@ def test_the_knobs_recompute_the_bars_as_python_does(visit, material, data, temp
         assert abs(n - 1000 * share) <= 6 * (1000 * share * (1 - share)) ** 0.5 + 2
     visit.page.click(f"{figure} button")
     plain = [read_percent(text) for text in visit.texts(f"{figure} .bar-value")]
-    assert plain[0] == pytest.approx(next_token_distribution(logits)[order[0]].item(), abs=1e-3)
+    assert plain[0] == pytest.approx(Sampling().distribution(logits)[order[0]].item(), abs=1e-3)
 
 
 def test_the_merge_slider_replays_the_tokenizer(browser, bpe_material, tmp_path):

@@ -56,6 +56,27 @@ def test_the_new_style_with_setup_context():
     assert gradgradcheck(Square.apply, inputs()[0])
 
 
+def test_an_output_that_is_marked_carries_no_gradient():
+    class WithSign(Function):
+        @staticmethod
+        def forward(ctx, x):
+            sign = x.sign()
+            ctx.mark_non_differentiable(sign)
+            ctx.save_for_backward(sign)
+            return x.abs(), sign
+
+        @staticmethod
+        def backward(ctx, g, unused):
+            (sign,) = ctx.saved_tensors
+            return g * sign
+
+    x, _ = inputs()
+    size, sign = WithSign.apply(x)
+    assert (size.requires_grad, sign.requires_grad, sign.grad_fn) == (True, False, None)
+    (size * sign).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
 def test_an_output_that_is_not_used_has_gradient_zero():
     x, s = inputs()
     first, _ = Scale.apply(x, s, 1)

@@ -18,7 +18,7 @@ from transformer import BPETokenizer, CharTokenizer, Config, Transformer, genera
 from transformer.__main__ import main
 from transformer.capture import Capture
 from transformer.commands.generate import unescaped
-from transformer.generation import Sampling, StopFilter, Writer, generate_ids, next_token_distribution
+from transformer.generation import Sampling, StopFilter, Writer, generate_ids
 from transformer.reader import Reader, first_visible
 from transformer.step import decoder_step
 
@@ -83,16 +83,16 @@ def softmax(x):
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
 def test_temperature_divides_the_logits(temperature, rng):
     logits = rng.standard_normal(20) * 3
-    got = next_token_distribution(mg.tensor(logits), temperature)
+    got = Sampling(temperature).distribution(mg.tensor(logits))
     assert difference(got, softmax(logits / temperature)) < 1e-15
     assert got.dtype == np.float64
 
 
 def test_temperature_0_is_certain_of_the_likeliest_token():
-    assert next_token_distribution(mg.tensor([1.0, 3.0, 2.0]), 0).tolist() == [0, 1, 0]
-    assert next_token_distribution(mg.tensor([3.0, 1.0, 3.0]), 0).tolist() == [1, 0, 0]
+    assert Sampling(0).distribution(mg.tensor([1.0, 3.0, 2.0])).tolist() == [0, 1, 0]
+    assert Sampling(0).distribution(mg.tensor([3.0, 1.0, 3.0])).tolist() == [1, 0, 0]
     for temperature in (5e-324, 1e-300, 1e-3):
-        assert next_token_distribution(mg.tensor([1.0, 3.0, 2.0]), temperature).tolist() == [0, 1, 0]
+        assert Sampling(temperature).distribution(mg.tensor([1.0, 3.0, 2.0])).tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 19, 20, 21, 1000])
@@ -102,7 +102,7 @@ def test_top_k_keeps_the_k_likeliest(k, rng):
     kept = np.argsort(-logits)[:k]
     expected = np.zeros(20)
     expected[kept] = p[kept] / p[kept].sum()
-    assert difference(next_token_distribution(mg.tensor(logits), top_k=k), expected) < 1e-15
+    assert difference(Sampling(top_k=k).distribution(mg.tensor(logits)), expected) < 1e-15
 
 
 @pytest.mark.parametrize("top_p", [1e-9, 0.1, 0.4999, 0.5001, 0.7999, 0.8001, 0.95, 1.0])
@@ -114,19 +114,19 @@ def test_top_p_keeps_the_fewest_that_reach_it(top_p):
         top_p -= 1e-9
     expected = np.zeros(4)
     expected[order] = p[order] / p[order].sum()
-    assert difference(next_token_distribution(mg.tensor(np.log(p)), top_p=top_p), expected) < 1e-15
+    assert difference(Sampling(top_p=top_p).distribution(mg.tensor(np.log(p))), expected) < 1e-15
 
 
 def test_top_p_of_1_keeps_even_the_rarest_tokens():
-    p = next_token_distribution(mg.tensor([60.0, 0.0, 20.0]))
+    p = Sampling().distribution(mg.tensor([60.0, 0.0, 20.0]))
     assert p[1].item() == pytest.approx(math.exp(-60), rel=1e-12, abs=0)
 
 
 def test_top_k_and_top_p_are_both_respected():
     logits = mg.tensor(np.log([0.4, 0.3, 0.2, 0.1]))
-    both = next_token_distribution(logits, top_k=2, top_p=0.85)
+    both = Sampling(top_k=2, top_p=0.85).distribution(logits)
     assert difference(both, [4 / 7, 3 / 7, 0, 0]) < 1e-15
-    assert difference(next_token_distribution(logits, top_k=3, top_p=0.5), [4 / 7, 3 / 7, 0, 0]) < 1e-15
+    assert difference(Sampling(top_k=3, top_p=0.5).distribution(logits), [4 / 7, 3 / 7, 0, 0]) < 1e-15
 
 
 @given(
@@ -136,7 +136,7 @@ def test_top_k_and_top_p_are_both_respected():
     st.sampled_from([1e-6, 0.3, 0.9, 1.0]),
 )
 def test_what_remains_is_always_a_distribution_of_the_likeliest(logits, temperature, top_k, top_p):
-    p = array(next_token_distribution(mg.tensor(logits), temperature, top_k, top_p))
+    p = array(Sampling(temperature, top_k, top_p).distribution(mg.tensor(logits)))
     assert (p >= 0).all()
     assert abs(p.sum() - 1) < 1e-12
     assert (p > 0).sum() <= (top_k or len(logits))
@@ -156,7 +156,7 @@ def test_what_remains_is_always_a_distribution_of_the_likeliest(logits, temperat
 def test_sampling_options_that_mean_nothing_are_refused(options, message):
     (value,) = options.values()
     with pytest.raises(ValueError, match=rf"{message} must be .*, not {value}$"):
-        next_token_distribution(mg.zeros(3), **options)
+        Sampling(**options)
     with pytest.raises(ValueError, match=rf"{message} must be .*, not {value}$"):
         list(generate(make_model(), CharTokenizer("abcdefghijk"), "a", **options))
 
@@ -424,7 +424,7 @@ def test_tokens_are_drawn_from_the_models_distribution():
     model = make_model(n_layers=1)
     options = {"temperature": 0.7, "top_k": 8}
     with mg.no_grad():
-        p = array(next_token_distribution(model(mg.tensor([[4, 2, 9]]))[0, -1], **options))
+        p = array(Sampling(**options).distribution(model(mg.tensor([[4, 2, 9]]))[0, -1]))
     n = 3000
     (letters,) = generate(model, LETTERS, [LETTERS.decode([4, 2, 9])] * n, 1, seed=3, **options)
     drawn = [LETTERS.encode(letter)[0] for letter in letters]

@@ -262,3 +262,42 @@ def test_infinity_and_nan_are_values_and_not_warnings():
     assert x.clone().add_(y).isfinite().tolist() == [False, False, True]
     assert x.clone().div_(y).isfinite().tolist() == [False, True, False]
     assert x.clone().mul_(0.0).isnan().tolist() == [True, False, False]
+
+
+# --- every method, beside the one that makes a new tensor -----------------------------------------
+
+OTHER, INDEX = mg.tensor([[0.5, 2.0, 1.5], [0.25, 1.0, 3.0]], dtype=mg.float64), mg.tensor([1])
+ARGUMENTS = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "pow"), (OTHER,)),
+    **dict.fromkeys(("addcmul", "addcdiv"), (OTHER, OTHER + 1)),
+    "lerp": (OTHER, 0.25),
+    "clamp": (0.5, 1.25),
+    "masked_fill": (OTHER > 1, 7.0),
+    "scatter": (1, INDEX.expand(2, 1), OTHER),
+    "scatter_add": (1, INDEX.expand(2, 1), OTHER),
+    "index_add": (1, INDEX, OTHER[:, :1]),
+    "index_fill": (1, INDEX, 7.0),
+}
+WITHOUT_A_TWIN = {"copy_", "fill_", "fill_diagonal_", "normal_", "requires_grad_", "uniform_", "zero_"}
+IN_PLACE = sorted(
+    name for name in dir(mg.Tensor) if name.endswith("_") and name[0] != "_" and name not in WITHOUT_A_TWIN
+)
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_a_method_in_place_does_what_the_one_without_underscore_does(name):
+    twin, arguments = name.removesuffix("_"), ARGUMENTS.get(name.removesuffix("_"), ())
+    x = mg.tensor([[0.3, 1.2, 0.7], [1.5, 0.9, 2.6]], dtype=mg.float64, requires_grad=True)
+    expected = getattr(x * 1, twin)(*arguments)
+    (wanted,) = mg.autograd.grad((expected * OTHER).sum(), x)
+    y = x * 1
+    memory = y.detach()
+    assert getattr(y, name)(*arguments) is y
+    assert memory.tolist() == y.tolist() == expected.tolist()
+    (got,) = mg.autograd.grad((y * OTHER).sum(), x)
+    assert_close(got.numpy(), wanted.numpy(), rtol=1e-15)
+
+
+def test_there_is_a_case_for_every_method_in_place():
+    assert len(IN_PLACE) > 25
+    assert set(ARGUMENTS) <= {name.removesuffix("_") for name in IN_PLACE}

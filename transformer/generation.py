@@ -79,21 +79,6 @@ class Sampling:
             raise ValueError(NOT_FINITE) from None
 
 
-def next_token_distribution(
-    logits: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
-) -> Tensor:
-    """Return the probabilities (V,) from which the next token is drawn, given its logits (V,).
-
-    Args:
-        logits: the model's, for one position.
-        temperature, top_k, top_p: see :class:`Sampling`.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
-    return Sampling(temperature, top_k, top_p).distribution(logits)
-
-
 def generate_ids(
     model: Transformer,
     ids: Sequence[int],
