@@ -317,6 +317,8 @@ class Op(Generic[P]):
         node: Node | None = None
         if wanted and _recording.get():
             plan = self.plans.get((len(inputs), wanted)) or self.make_plan(len(inputs), wanted)
+            if len(inputs) in plan.values:  # a write to one of them would go unnoticed
+                raise RuntimeError(f"{self.name} has several results, so that its rule can't name 'out'")
             if plan.arguments:
                 values += (arrays, saved)
                 shapes, kinds = [a.shape for a in arrays], [a.dtype for a in arrays]

@@ -594,22 +594,31 @@ def test_several_results_that_are_no_views_are_memory_of_their_own():
 
 
 def test_a_rule_of_several_results_gets_what_it_names():
-    """The results, and what the forward function saved besides; and without a rule nothing is recorded."""
+    """Its arguments, and what the forward function saved besides, but not the results, which may be written.
 
-    @kernel(lambda g, out, saved: (g[0] * out[0] + g[1] * saved * out[1],), ["x"])
+    Without a rule nothing is recorded.
+    """
+
+    @kernel(lambda g, x, saved: (g[0] * saved + g[1] * 3 * np.exp(3 * x),), ["x"])
     def exponentials(x):
-        return (np.exp(x), np.exp(3 * x)), 3
+        return (np.exp(x), np.exp(3 * x)), np.exp(x)
+
+    @op(x=lambda g, out: g[0] * out[0] + g[1] * out[1])
+    def forgetful(x):
+        return np.exp(x), np.exp(x)
 
     @op()
     def parts(x):
         return np.floor(x), np.sign(x)
 
-    del registry["exponentials"], registry["parts"]
+    del registry["exponentials"], registry["forgetful"], registry["parts"]
     x = leaf([0.5, -0.25])
     once, thrice = exponentials(x)
     (found,) = mg.autograd.grad((2 * once - thrice).sum(), x)
     v = x.detach().numpy()
     np.testing.assert_allclose(found.numpy(), 2 * np.exp(v) - 3 * np.exp(3 * v), rtol=1e-14)
+    with pytest.raises(RuntimeError, match="forgetful has several results, so that its rule can't name 'out'"):
+        forgetful(x)
     assert [part.tolist() for part in parts(x)] == [[0, -1], [1, -1]]
     assert not any(part.requires_grad for part in parts(x))
 
