@@ -10,74 +10,7 @@ from minigrad.arguments import as_array
 from minigrad.kernels.softmax import log_softmax, softmax
 from minigrad.methods import divide as _divide
 from minigrad.nn.functional import cosine_similarity, one_hot
-from minigrad.rules.elementwise import (
-    abs,
-    acos,
-    add,
-    addcdiv,
-    addcmul,
-    asin,
-    atan,
-    atan2,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
-    ceil,
-    clamp,
-    clone,
-    cos,
-    cosh,
-    eq,
-    erf,
-    exp,
-    exp2,
-    expm1,
-    floor,
-    floor_divide,
-    frac,
-    ge,
-    gt,
-    isclose,
-    isfinite,
-    isinf,
-    isnan,
-    le,
-    lerp,
-    log,
-    log1p,
-    log2,
-    log10,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    lt,
-    masked_fill,
-    maximum,
-    minimum,
-    mul,
-    nan_to_num,
-    ne,
-    neg,
-    pow,
-    reciprocal,
-    relu,
-    remainder,
-    round,
-    rsqrt,
-    sigmoid,
-    sign,
-    sin,
-    sinh,
-    sqrt,
-    square,
-    sub,
-    tan,
-    tanh,
-    trunc,
-    where,
-)
+from minigrad.rules.elementwise import Elementwise, addcdiv, addcmul, frac, lerp, where
 from minigrad.rules.indexing import (
     argsort,
     bincount,
@@ -334,12 +267,71 @@ __all__ = [
     "where",
 ]
 
-subtract, multiply, negative, clip = sub, mul, neg, clamp
-arcsin, arccos, arctan, arctan2, fix = asin, acos, atan, atan2, trunc
+abs = Elementwise.abs
+acos = arccos = Elementwise.acos
+add = Elementwise.add
+asin = arcsin = Elementwise.asin
+atan = arctan = Elementwise.atan
+atan2 = arctan2 = Elementwise.atan2
+bitwise_and = Elementwise.bitwise_and
+bitwise_not = Elementwise.bitwise_not
+bitwise_or = Elementwise.bitwise_or
+bitwise_xor = Elementwise.bitwise_xor
+ceil = Elementwise.ceil
+clamp = clip = Elementwise.clamp
+clone = Elementwise.clone
+cos = Elementwise.cos
+cosh = Elementwise.cosh
+eq = Elementwise.eq
+erf = Elementwise.erf
+exp = Elementwise.exp
+exp2 = Elementwise.exp2
+expm1 = Elementwise.expm1
+floor = Elementwise.floor
+floor_divide = Elementwise.floor_divide
+ge = greater_equal = Elementwise.ge
+gt = greater = Elementwise.gt
+isclose = Elementwise.isclose
+isfinite = Elementwise.isfinite
+isinf = Elementwise.isinf
+isnan = Elementwise.isnan
+le = less_equal = Elementwise.le
+log = Elementwise.log
+log1p = Elementwise.log1p
+log2 = Elementwise.log2
+log10 = Elementwise.log10
+logical_and = Elementwise.logical_and
+logical_not = Elementwise.logical_not
+logical_or = Elementwise.logical_or
+logical_xor = Elementwise.logical_xor
+lt = less = Elementwise.lt
+masked_fill = Elementwise.masked_fill
+maximum = Elementwise.maximum
+minimum = Elementwise.minimum
+mul = multiply = Elementwise.mul
+nan_to_num = Elementwise.nan_to_num
+ne = not_equal = Elementwise.ne
+neg = negative = Elementwise.neg
+pow = Elementwise.pow
+reciprocal = Elementwise.reciprocal
+relu = Elementwise.relu
+remainder = Elementwise.remainder
+round = Elementwise.round
+rsqrt = Elementwise.rsqrt
+sigmoid = Elementwise.sigmoid
+sign = Elementwise.sign
+sin = Elementwise.sin
+sinh = Elementwise.sinh
+sqrt = Elementwise.sqrt
+square = Elementwise.square
+sub = subtract = Elementwise.sub
+tan = Elementwise.tan
+tanh = Elementwise.tanh
+trunc = fix = Elementwise.trunc
+
 swapaxes = swapdims = transpose
 moveaxis = movedim
 concat = concatenate = cat
-less, less_equal, greater, greater_equal, not_equal = lt, le, gt, ge, ne
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:

@@ -14,6 +14,7 @@ from minigrad.graph import TensorBase
 from minigrad.kernels import activation
 from minigrad.kernels import softmax as softmax_kernel
 from minigrad.rules import elementwise, indexing, linalg, reduce, shape
+from minigrad.rules.elementwise import Elementwise
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
@@ -26,42 +27,53 @@ class ValuesAndIndices(NamedTuple):
     indices: Tensor
 
 
-class Methods(TensorBase):
-    """The operations, as methods that make a new tensor."""
+# What the operators call: to look an operation up on its class would take as long again as a small operation.
+add, sub, mul, div, pow, neg = (
+    Elementwise.add,
+    Elementwise.sub,
+    Elementwise.mul,
+    Elementwise.div,
+    Elementwise.pow,
+    Elementwise.neg,
+)
+
+
+class Methods(Elementwise):
+    """The operations, as methods that make a new tensor; the elementwise ones come with their declarations."""
 
     __slots__ = ()
 
     # --- operators --------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Tensor:
-        return elementwise.add(self, other)
+        return add(self, other)
 
     def __radd__(self, other: Any) -> Tensor:
-        return elementwise.add(other, self)
+        return add(other, self)
 
     def __sub__(self, other: Any) -> Tensor:
-        return elementwise.sub(self, other)
+        return sub(self, other)
 
     def __rsub__(self, other: Any) -> Tensor:
-        return elementwise.sub(other, self)
+        return sub(other, self)
 
     def __mul__(self, other: Any) -> Tensor:
-        return elementwise.mul(self, other)
+        return mul(self, other)
 
     def __rmul__(self, other: Any) -> Tensor:
-        return elementwise.mul(other, self)
+        return mul(other, self)
 
     def __truediv__(self, other: Any) -> Tensor:
-        return elementwise.div(self, other)
+        return div(self, other)
 
     def __rtruediv__(self, other: Any) -> Tensor:
-        return elementwise.div(other, self)
+        return div(other, self)
 
     def __pow__(self, other: Any) -> Tensor:
-        return elementwise.pow(self, other)
+        return pow(self, other)
 
     def __rpow__(self, other: Any) -> Tensor:
-        return elementwise.pow(other, self)
+        return pow(other, self)
 
     def __matmul__(self, other: Any) -> Tensor:
         return linalg.matmul(self, other)
@@ -70,132 +82,70 @@ class Methods(TensorBase):
         return linalg.matmul(other, self)
 
     def __mod__(self, other: Any) -> Tensor:
-        return elementwise.remainder(self, other)
+        return Elementwise.remainder(self, other)
 
     def __rmod__(self, other: Any) -> Tensor:
-        return elementwise.remainder(other, self)
+        return Elementwise.remainder(other, self)
 
     def __floordiv__(self, other: Any) -> Tensor:
-        return elementwise.floor_divide(self, other)
+        return Elementwise.floor_divide(self, other)
 
     def __rfloordiv__(self, other: Any) -> Tensor:
-        return elementwise.floor_divide(other, self)
+        return Elementwise.floor_divide(other, self)
 
     def __neg__(self) -> Tensor:
-        return elementwise.neg(self)
+        return neg(self)
 
     def __pos__(self) -> Tensor:
         return self
 
     def __abs__(self) -> Tensor:
-        return elementwise.abs(self)
+        return Elementwise.abs(self)
 
     def __invert__(self) -> Tensor:
         if self.dtype.kind == "f":
             raise TypeError(f"~x is for integers and booleans, not {self.dtype}")
-        return elementwise.bitwise_not(self)
+        return Elementwise.bitwise_not(self)
 
     def __and__(self, other: Any) -> Tensor:
-        return elementwise.bitwise_and(self, other)
+        return Elementwise.bitwise_and(self, other)
 
     def __or__(self, other: Any) -> Tensor:
-        return elementwise.bitwise_or(self, other)
+        return Elementwise.bitwise_or(self, other)
 
     def __xor__(self, other: Any) -> Tensor:
-        return elementwise.bitwise_xor(self, other)
+        return Elementwise.bitwise_xor(self, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __lshift__(self, other: Any) -> Tensor:
-        return elementwise.left_shift(self, other)
+        return Elementwise.bitwise_left_shift(self, other)
 
     def __rshift__(self, other: Any) -> Tensor:
-        return elementwise.right_shift(self, other)
+        return Elementwise.bitwise_right_shift(self, other)
 
     def __eq__(self, other: object) -> Any:
-        return elementwise.eq(self, other)
+        return Elementwise.eq(self, other)
 
     def __ne__(self, other: object) -> Any:
-        return elementwise.ne(self, other)
+        return Elementwise.ne(self, other)
 
     def __lt__(self, other: Any) -> Tensor:
-        return elementwise.lt(self, other)
+        return Elementwise.lt(self, other)
 
     def __le__(self, other: Any) -> Tensor:
-        return elementwise.le(self, other)
+        return Elementwise.le(self, other)
 
     def __gt__(self, other: Any) -> Tensor:
-        return elementwise.gt(self, other)
+        return Elementwise.gt(self, other)
 
     def __ge__(self, other: Any) -> Tensor:
-        return elementwise.ge(self, other)
+        return Elementwise.ge(self, other)
 
     def __getitem__(self, index: Any) -> Tensor:
         return indexing.getitem(self, as_index(index, copy=self.requires_grad))
 
-    # --- elementwise, as methods ------------------------------------------------------------------
-
-    add = elementwise.add
-    sub = subtract = elementwise.sub
-    mul = multiply = elementwise.mul
-    neg = negative = elementwise.neg
-    pow = elementwise.pow
-    square = elementwise.square
-    reciprocal = elementwise.reciprocal
-    exp = elementwise.exp
-    expm1 = elementwise.expm1
-    log = elementwise.log
-    log2 = elementwise.log2
-    log10 = elementwise.log10
-    exp2 = elementwise.exp2
-    log1p = elementwise.log1p
-    sqrt = elementwise.sqrt
-    rsqrt = elementwise.rsqrt
-    sin = elementwise.sin
-    cos = elementwise.cos
-    tan = elementwise.tan
-    asin = arcsin = elementwise.asin
-    acos = arccos = elementwise.acos
-    atan = arctan = elementwise.atan
-    atan2 = arctan2 = elementwise.atan2
-    sinh = elementwise.sinh
-    cosh = elementwise.cosh
-    tanh = elementwise.tanh
-    sigmoid = elementwise.sigmoid
-    relu = elementwise.relu
-    erf = elementwise.erf
-    abs = elementwise.abs
-    maximum = elementwise.maximum
-    minimum = elementwise.minimum
-    clamp = clip = elementwise.clamp
-    masked_fill = elementwise.masked_fill
-    sign = elementwise.sign
-    floor = elementwise.floor
-    ceil = elementwise.ceil
-    trunc = fix = elementwise.trunc
-    round = elementwise.round
-    nan_to_num = elementwise.nan_to_num
-    remainder = elementwise.remainder
-    floor_divide = elementwise.floor_divide
-    clone = elementwise.clone
-    eq = elementwise.eq
-    ne = not_equal = elementwise.ne
-    lt = less = elementwise.lt
-    le = less_equal = elementwise.le
-    gt = greater = elementwise.gt
-    ge = greater_equal = elementwise.ge
-    logical_and = elementwise.logical_and
-    logical_or = elementwise.logical_or
-    logical_xor = elementwise.logical_xor
-    logical_not = elementwise.logical_not
-    bitwise_and = elementwise.bitwise_and
-    bitwise_or = elementwise.bitwise_or
-    bitwise_xor = elementwise.bitwise_xor
-    bitwise_not = elementwise.bitwise_not
-    isclose = elementwise.isclose
-    isfinite = elementwise.isfinite
-    isinf = elementwise.isinf
-    isnan = elementwise.isnan
+    # --- elementwise, with arguments of their own -------------------------------------------------
 
     def div(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         """Return this tensor divided by ``other``: :func:`minigrad.div`."""
@@ -235,7 +185,7 @@ class Methods(TensorBase):
         Raises:
             RuntimeError: the shapes don't broadcast.
         """
-        return elementwise.isclose(self, other, rtol, atol, equal_nan).all().item()
+        return Elementwise.isclose(self, other, rtol, atol, equal_nan).all().item()
 
     def where(self, condition: Tensor, other: Any) -> Tensor:
         """Return this tensor where ``condition`` is true, else ``other``."""
@@ -265,11 +215,11 @@ class Methods(TensorBase):
 
     def max(self, dim: Any = None, keepdim: Any = False, **aliases: Any) -> Any:
         """Return the largest element; over one dimension, or against a tensor: :func:`minigrad.max`."""
-        return extreme(reduce.amax, reduce.argmax, elementwise.maximum, self, dim, keepdim, **aliases)
+        return extreme(reduce.amax, reduce.argmax, Elementwise.maximum, self, dim, keepdim, **aliases)
 
     def min(self, dim: Any = None, keepdim: Any = False, **aliases: Any) -> Any:
         """Return the smallest element; over one dimension, or against a tensor: :func:`minigrad.min`."""
-        return extreme(reduce.amin, reduce.argmin, elementwise.minimum, self, dim, keepdim, **aliases)
+        return extreme(reduce.amin, reduce.argmin, Elementwise.minimum, self, dim, keepdim, **aliases)
 
     # --- shape ------------------------------------------------------------------------------------
 
@@ -525,17 +475,17 @@ def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Tensor:
         RuntimeError: another ``rounding_mode``.
     """
     if rounding_mode is None:
-        return elementwise.div(x, y)
+        return div(x, y)
     if rounding_mode == "floor":
-        return elementwise.floor_divide(x, y)
+        return Elementwise.floor_divide(x, y)
     if rounding_mode != "trunc":
         raise RuntimeError(f'rounding_mode is None, "trunc" or "floor", not {rounding_mode!r}')
-    quotient = elementwise.div(x, y)
-    if elementwise.mul(x, y).dtype.kind == "f":
-        return elementwise.trunc(quotient)
-    down = elementwise.floor_divide(x, y)  # of integers: exact, whatever their size
+    quotient = div(x, y)
+    if mul(x, y).dtype.kind == "f":
+        return Elementwise.trunc(quotient)
+    down = Elementwise.floor_divide(x, y)  # of integers: exact, whatever their size
     correction = ((down * y != x) & (down < 0)).to(down.dtype)
-    return elementwise.add(down, correction)
+    return add(down, correction)
 
 
 def extreme(

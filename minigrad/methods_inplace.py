@@ -14,16 +14,17 @@ from minigrad import inplace
 from minigrad.arguments import as_index
 from minigrad.methods import Methods
 from minigrad.rules import elementwise, indexing
+from minigrad.rules.elementwise import Elementwise
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
 
 
 DIRECT: dict[Any, np.ufunc] = {
-    elementwise.add: np.add,
-    elementwise.sub: np.subtract,
-    elementwise.mul: np.multiply,
-    elementwise.div: np.divide,
+    Elementwise.add: np.add,
+    Elementwise.sub: np.subtract,
+    Elementwise.mul: np.multiply,
+    Elementwise.div: np.divide,
 }
 
 
@@ -51,117 +52,117 @@ class InPlaceMethods(Methods):
         return self
 
     def __iadd__(self, other: Any) -> Self:
-        return self._in_place(elementwise.add, other)
+        return self._in_place(Elementwise.add, other)
 
     def __isub__(self, other: Any) -> Self:
-        return self._in_place(elementwise.sub, other)
+        return self._in_place(Elementwise.sub, other)
 
     def __imul__(self, other: Any) -> Self:
-        return self._in_place(elementwise.mul, other)
+        return self._in_place(Elementwise.mul, other)
 
     def __itruediv__(self, other: Any) -> Self:
-        return self._in_place(elementwise.div, other)
+        return self._in_place(Elementwise.div, other)
 
     def __ipow__(self, other: Any) -> Self:
-        return self._in_place(elementwise.pow, other)
+        return self._in_place(Elementwise.pow, other)
 
     def __iand__(self, other: Any) -> Self:
-        return self._in_place(elementwise.bitwise_and, other)
+        return self._in_place(Elementwise.bitwise_and, other)
 
     def __ior__(self, other: Any) -> Self:
-        return self._in_place(elementwise.bitwise_or, other)
+        return self._in_place(Elementwise.bitwise_or, other)
 
     def add_(self, other: Any, *, alpha: Any = 1) -> Self:
         """Add ``alpha · other`` in place."""
-        return self._in_place(elementwise.add, other if alpha == 1 else alpha * other)
+        return self._in_place(Elementwise.add, other if alpha == 1 else alpha * other)
 
     def sub_(self, other: Any, *, alpha: Any = 1) -> Self:
         """Subtract ``alpha · other`` in place."""
-        return self._in_place(elementwise.sub, other if alpha == 1 else alpha * other)
+        return self._in_place(Elementwise.sub, other if alpha == 1 else alpha * other)
 
     def mul_(self, other: Any) -> Self:
         """Multiply in place."""
-        return self._in_place(elementwise.mul, other)
+        return self._in_place(Elementwise.mul, other)
 
     def div_(self, other: Any) -> Self:
         """Divide in place."""
-        return self._in_place(elementwise.div, other)
+        return self._in_place(Elementwise.div, other)
 
     def exp_(self) -> Self:
         """Overwrite each element x by eˣ."""
-        return self._in_place(elementwise.exp)
+        return self._in_place(Elementwise.exp)
 
     def sqrt_(self) -> Self:
         """Overwrite each element x by √x."""
-        return self._in_place(elementwise.sqrt)
+        return self._in_place(Elementwise.sqrt)
 
     def log_(self) -> Self:
         """Overwrite each element x by ln x."""
-        return self._in_place(elementwise.log)
+        return self._in_place(Elementwise.log)
 
     def tanh_(self) -> Self:
         """Overwrite each element x by tanh x."""
-        return self._in_place(elementwise.tanh)
+        return self._in_place(Elementwise.tanh)
 
     def sigmoid_(self) -> Self:
         """Overwrite each element x by 1 / (1 + e⁻ˣ)."""
-        return self._in_place(elementwise.sigmoid)
+        return self._in_place(Elementwise.sigmoid)
 
     def relu_(self) -> Self:
         """Overwrite each element x by max(x, 0)."""
-        return self._in_place(elementwise.relu)
+        return self._in_place(Elementwise.relu)
 
     def neg_(self) -> Self:
         """Overwrite each element x by −x."""
-        return self._in_place(elementwise.neg)
+        return self._in_place(Elementwise.neg)
 
     def abs_(self) -> Self:
         """Overwrite each element x by |x|."""
-        return self._in_place(elementwise.abs)
+        return self._in_place(Elementwise.abs)
 
     def floor_(self) -> Self:
         """Overwrite each element x by ⌊x⌋."""
-        return self._in_place(elementwise.floor)
+        return self._in_place(Elementwise.floor)
 
     def ceil_(self) -> Self:
         """Overwrite each element x by ⌈x⌉."""
-        return self._in_place(elementwise.ceil)
+        return self._in_place(Elementwise.ceil)
 
     def round_(self) -> Self:
         """Overwrite each element x by the nearest integer; halves go to the even one."""
-        return self._in_place(elementwise.round)
+        return self._in_place(Elementwise.round)
 
     def square_(self) -> Self:
         """Overwrite each element x by x²."""
-        return self._in_place(elementwise.square)
+        return self._in_place(Elementwise.square)
 
     def reciprocal_(self) -> Self:
         """Overwrite each element x by 1 / x."""
-        return self._in_place(elementwise.reciprocal)
+        return self._in_place(Elementwise.reciprocal)
 
     def rsqrt_(self) -> Self:
         """Overwrite each element x by 1 / √x."""
-        return self._in_place(elementwise.rsqrt)
+        return self._in_place(Elementwise.rsqrt)
 
     def sin_(self) -> Self:
         """Overwrite each element x by sin x."""
-        return self._in_place(elementwise.sin)
+        return self._in_place(Elementwise.sin)
 
     def cos_(self) -> Self:
         """Overwrite each element x by cos x."""
-        return self._in_place(elementwise.cos)
+        return self._in_place(Elementwise.cos)
 
     def pow_(self, exponent: Any) -> Self:
         """Raise to a power in place."""
-        return self._in_place(elementwise.pow, exponent)
+        return self._in_place(Elementwise.pow, exponent)
 
     def addcmul_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Self:
         """Add ``value · tensor1 · tensor2`` in place."""
-        return self._in_place(elementwise.add, value * tensor1 * tensor2)
+        return self._in_place(Elementwise.add, value * tensor1 * tensor2)
 
     def addcdiv_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Self:
         """Add ``value · tensor1 / tensor2`` in place."""
-        return self._in_place(elementwise.add, value * tensor1 / tensor2)
+        return self._in_place(Elementwise.add, value * tensor1 / tensor2)
 
     def lerp_(self, end: Any, weight: Any) -> Self:
         """Move towards ``end`` in place: x + weight · (end − x)."""
@@ -208,11 +209,11 @@ class InPlaceMethods(Methods):
 
     def clamp_(self, min: Any = None, max: Any = None) -> Self:
         """Limit to [min, max] in place."""
-        return self._in_place(elementwise.clamp, min, max)
+        return self._in_place(Elementwise.clamp, min, max)
 
     def masked_fill_(self, mask: Any, value: Any) -> Self:
         """Overwrite the elements where ``mask`` is true by ``value``."""
-        return self._in_place(elementwise.masked_fill, mask, value)
+        return self._in_place(Elementwise.masked_fill, mask, value)
 
     def copy_(self, source: Any) -> Self:
         """Overwrite the elements by those of ``source``, which broadcasts.

@@ -16,6 +16,7 @@ from minigrad.arguments import as_array
 from minigrad.graph import TensorBase
 from minigrad.op import numpy_functions
 from minigrad.rules import elementwise, indexing, linalg, reduce, shape
+from minigrad.rules.elementwise import Elementwise
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -207,7 +208,7 @@ def _dot(a: Any, b: Any) -> Any:
 
 @_answers(np.nan_to_num)
 def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    return elementwise.nan_to_num(x, nan, posinf, neginf)
+    return Elementwise.nan_to_num(x, nan, posinf, neginf)
 
 
 @_answers(np.ravel)

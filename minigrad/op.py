@@ -55,6 +55,8 @@ PLAIN_TYPES = frozenset({float, int, bool, type(None), tuple, str})
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
+quietly = np.errstate(all="ignore")  # around a forward function: infinities and NaN are values, not warnings
+
 NEVER_WRITTEN = [0, 0]  # the version of what is no Tensor
 
 registry: dict[str, Op[...]] = {}

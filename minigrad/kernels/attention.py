@@ -11,8 +11,7 @@ import numpy as np
 
 from minigrad.graph import Array
 from minigrad.kernels.softmax import exponentiate, row_sums
-from minigrad.op import kernel
-from minigrad.rules.elementwise import quietly
+from minigrad.op import kernel, quietly
 
 QUERIES_AT_ONCE = 32  # of a causal attention: fewer keys are then beyond what any of them may see
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from minigrad.graph import Array
 from minigrad.kernels.softmax import exponentiate, row_sums
-from minigrad.op import kernel
-from minigrad.rules.elementwise import quietly
+from minigrad.op import kernel, quietly
 
 BLOCK = 65536  # elements: 256 KB of float32
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from minigrad.graph import Array
 from minigrad.kernels.linear import column_sums, constant
-from minigrad.op import kernel
-from minigrad.rules.elementwise import quietly
+from minigrad.op import kernel, quietly
 
 
 def layer_norm_composed(

@@ -10,8 +10,7 @@ import numpy as np
 
 from minigrad.graph import Array
 from minigrad.kernels.linear import constant
-from minigrad.op import op
-from minigrad.rules.elementwise import quietly
+from minigrad.op import op, quietly
 
 
 @functools.cache

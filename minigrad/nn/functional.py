@@ -22,10 +22,9 @@ from minigrad.kernels.layer_norm import layer_norm
 from minigrad.kernels.linear import linear
 from minigrad.kernels.softmax import log_softmax as _log_softmax
 from minigrad.kernels.softmax import softmax as _softmax
-from minigrad.op import op
+from minigrad.op import op, quietly
 from minigrad.random import current_generator
-from minigrad.rules.elementwise import quietly, sigmoid, tanh
-from minigrad.rules.elementwise import relu as _relu
+from minigrad.rules.elementwise import Elementwise
 from minigrad.rules.elementwise import where as _where
 from minigrad.rules.shape import pad
 from minigrad.tensor import Tensor
@@ -64,6 +63,8 @@ __all__ = [
 
 # --- activations ----------------------------------------------------------------------------------
 
+sigmoid, tanh = Elementwise.sigmoid, Elementwise.tanh
+
 
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """e^xᵢ / Σⱼ e^xⱼ along ``dim``, after a cast to ``dtype`` if given; a row that is all −inf gives zeros.
@@ -85,7 +86,7 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0), elementwise; the derivative at 0 is 0.  ``inplace`` overwrites ``input``."""
-    return input.relu_() if inplace else _relu(input)
+    return input.relu_() if inplace else Elementwise.relu(input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:

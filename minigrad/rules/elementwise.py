@@ -1,4 +1,4 @@
-"""Elementwise operations and their rules.
+"""Elementwise operations and their rules: each declaration is a row of the rule table, and a method of Tensor.
 
 ``g`` is the gradient of the final result with respect to the output, ``out`` the output, ``x`` and ``y`` the
 operands.  Operands broadcast as in NumPy; the engine sums each gradient back to its operand's shape.
@@ -7,16 +7,14 @@ operands.  Operands broadcast as in NumPy; the engine sums each gradient back to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from minigrad import special
-from minigrad.graph import Array
-from minigrad.op import Op, op
-
-quietly = np.errstate(all="ignore")  # infinities and NaN are values here, as in PyTorch, not warnings
+from minigrad.graph import Array, TensorBase
+from minigrad.op import op, quietly
+from minigrad.rules.comparison import Comparisons
 
 
 def masked(g: Array, mask: Any) -> Array:
@@ -36,38 +34,7 @@ def no_gradient(g: Array) -> Array:
     return masked(g, False)
 
 
-# --- arithmetic -----------------------------------------------------------------------------------
-
-
-@op(numpy=np.add, promote="common", x=lambda g: g, y=lambda g: g)
-def add(x: Array, y: Array) -> Array:
-    """x + y, elementwise with broadcasting."""
-    return np.add(x, y)
-
-
-@op(numpy=np.subtract, promote="common", x=lambda g: g, y=lambda g: -g)
-def sub(x: Array, y: Array) -> Array:
-    """x − y, elementwise with broadcasting."""
-    return np.subtract(x, y)
-
-
-@op(numpy=np.multiply, promote="common", x=lambda g, y: g * y, y=lambda g, x: g * x)
-def mul(x: Array, y: Array) -> Array:
-    """x · y, elementwise with broadcasting."""
-    return np.multiply(x, y)
-
-
-@op(numpy=np.divide, promote="float", x=lambda g, y: g / y, y=lambda g, y, out: -g * out / y)
-@quietly
-def div(x: Array, y: Array) -> Array:
-    """x / y, elementwise with broadcasting; integers become floats of the default dtype."""
-    return np.divide(x, y)
-
-
-@op(numpy=np.negative, x=lambda g: -g)
-def neg(x: Array) -> Array:
-    """−x, elementwise."""
-    return np.negative(x)
+# --- arithmetic -------------------------------------------------------------------------------------
 
 
 def pow_gradient_of_x(g: Array, x: Array, y: Array) -> Array:
@@ -89,139 +56,166 @@ def pow_gradient_of_y(g: Array, x: Array, y: Array, out: Array) -> Array:
     return g * np.where(np.logical_and(x == 0, y < 0), -math.inf, out * log_x)
 
 
-@op(numpy=(np.power, np.float_power), promote="common", x=pow_gradient_of_x, y=pow_gradient_of_y)
-@quietly
-def pow(x: Array, y: Array) -> Array:
-    """xʸ, elementwise with broadcasting.
+def _check_divisor(y: Array) -> None:
+    """Raise for a division of integers by 0, which has no value to stand for it.
 
-    The derivative in x is 0 where y = 0; a constant y never needs ln x, so negative bases are fine.
+    Raises:
+        RuntimeError: that (the engine makes it one).
     """
-    return x**y if np.asarray(x).dtype != np.bool_ or np.asarray(y).dtype != np.bool_ else np.greater_equal(x, y)
+    y = np.asarray(y)
+    if y.dtype.kind in "biu" and not y.all():
+        raise ValueError("integers can't be divided by 0")
 
 
-@op(numpy=np.square, x=lambda g, x: g * (2 * x))
-@quietly
-def square(x: Array) -> Array:
-    """x², elementwise; of booleans in int64."""
-    return np.square(x) if x.dtype != np.bool_ else x.astype(np.int64)
+class Arithmetic(TensorBase):
+    """Sums, products, powers."""
+
+    __slots__ = ()
+
+    @op(numpy=np.add, promote="common", x=lambda g: g, y=lambda g: g)
+    def add(x: Array, y: Array) -> Array:
+        """x + y, elementwise with broadcasting."""
+        return np.add(x, y)
+
+    @op(numpy=np.subtract, promote="common", x=lambda g: g, y=lambda g: -g)
+    def sub(x: Array, y: Array) -> Array:
+        """x − y, elementwise with broadcasting."""
+        return np.subtract(x, y)
+
+    subtract = sub
+
+    @op(numpy=np.multiply, promote="common", x=lambda g, y: g * y, y=lambda g, x: g * x)
+    def mul(x: Array, y: Array) -> Array:
+        """x · y, elementwise with broadcasting."""
+        return np.multiply(x, y)
+
+    multiply = mul
+
+    @op(numpy=np.divide, promote="float", x=lambda g, y: g / y, y=lambda g, y, out: -g * out / y)
+    @quietly
+    def div(x: Array, y: Array) -> Array:
+        """x / y, elementwise with broadcasting; integers become floats of the default dtype."""
+        return np.divide(x, y)
+
+    @op(numpy=np.negative, x=lambda g: -g)
+    def neg(x: Array) -> Array:
+        """−x, elementwise."""
+        return np.negative(x)
+
+    negative = neg
+
+    @op(numpy=(np.power, np.float_power), promote="common", x=pow_gradient_of_x, y=pow_gradient_of_y)
+    @quietly
+    def pow(x: Array, y: Array) -> Array:
+        """xʸ, elementwise with broadcasting.
+
+        The derivative in x is 0 where y = 0; a constant y never needs ln x, so negative bases are fine.
+        """
+        return (
+            x**y if np.asarray(x).dtype != np.bool_ or np.asarray(y).dtype != np.bool_ else np.greater_equal(x, y)
+        )
+
+    @op(numpy=np.square, x=lambda g, x: g * (2 * x))
+    @quietly
+    def square(x: Array) -> Array:
+        """x², elementwise; of booleans in int64."""
+        return np.square(x) if x.dtype != np.bool_ else x.astype(np.int64)
+
+    @op(numpy=np.reciprocal, promote="float", x=lambda g, out: -g * out * out)
+    @quietly
+    def reciprocal(x: Array) -> Array:
+        """1 / x, elementwise."""
+        return np.reciprocal(x)
+
+    @op(numpy=np.floor_divide, promote="common")
+    @quietly
+    def floor_divide(x: Array, y: Array) -> Array:
+        """x / y rounded down, elementwise with broadcasting; no gradient.
+
+        Raises:
+            RuntimeError: integers are divided by 0.
+        """
+        if np.asarray(x).dtype.kind != "f":
+            _check_divisor(y)
+        return np.floor_divide(x, y)
+
+    @op(numpy=np.remainder, promote="common", x=lambda g: g, y=lambda g, x, y: -g * np.floor(x / y))
+    @quietly
+    def remainder(x: Array, y: Array) -> Array:
+        """x − y ⌊x / y⌋, elementwise: the remainder with the sign of y, as Python's ``%``.
+
+        Raises:
+            RuntimeError: integers are divided by 0.
+        """
+        if np.asarray(x).dtype.kind != "f":
+            _check_divisor(y)
+        return np.remainder(x, y)
 
 
-@op(numpy=np.reciprocal, promote="float", x=lambda g, out: -g * out * out)
-@quietly
-def reciprocal(x: Array) -> Array:
-    """1 / x, elementwise."""
-    return np.reciprocal(x)
+# --- exponentials, logarithms, roots ----------------------------------------------------------------
 
 
-# --- exponentials, logarithms, roots --------------------------------------------------------------
+class Exponentials(TensorBase):
+    """Exponentials, logarithms and roots."""
+
+    __slots__ = ()
+
+    @op(numpy=np.exp, promote="float", x=lambda g, out: g * out)
+    @quietly
+    def exp(x: Array) -> Array:
+        """eˣ, elementwise."""
+        return np.exp(x)
+
+    @op(numpy=np.expm1, promote="float", x=lambda g, out: g * (out + 1))
+    @quietly
+    def expm1(x: Array) -> Array:
+        """eˣ − 1, elementwise; exact for small x."""
+        return np.expm1(x)
+
+    @op(numpy=np.log, promote="float", x=lambda g, x: g / x)
+    @quietly
+    def log(x: Array) -> Array:
+        """Natural logarithm, elementwise: −inf at 0, NaN below."""
+        return np.log(x)
+
+    @op(numpy=np.log2, promote="float", x=lambda g, x: g / (x * math.log(2)))
+    @quietly
+    def log2(x: Array) -> Array:
+        """Logarithm to base 2, elementwise."""
+        return np.log2(x)
+
+    @op(numpy=np.log1p, promote="float", x=lambda g, x: g / (1 + x))
+    @quietly
+    def log1p(x: Array) -> Array:
+        """ln(1 + x), elementwise; exact for small x."""
+        return np.log1p(x)
+
+    @op(numpy=np.log10, promote="float", x=lambda g, x: g / (x * math.log(10)))
+    @quietly
+    def log10(x: Array) -> Array:
+        """Logarithm to base 10, elementwise."""
+        return np.log10(x)
+
+    @op(numpy=np.exp2, promote="float", x=lambda g, out: g * out * math.log(2))
+    @quietly
+    def exp2(x: Array) -> Array:
+        """2ˣ, elementwise."""
+        return np.exp2(x)
+
+    @op(numpy=np.sqrt, promote="float", x=lambda g, out: g / (2 * out))
+    @quietly
+    def sqrt(x: Array) -> Array:
+        """√x, elementwise; the derivative at 0 is inf."""
+        return np.sqrt(x)
+
+    @op(promote="float", x=lambda g, x, out: -0.5 * g * out / x)
+    @quietly
+    def rsqrt(x: Array) -> Array:
+        """1 / √x, elementwise."""
+        return 1 / np.sqrt(x)
 
 
-@op(numpy=np.exp, promote="float", x=lambda g, out: g * out)
-@quietly
-def exp(x: Array) -> Array:
-    """eˣ, elementwise."""
-    return np.exp(x)
-
-
-@op(numpy=np.expm1, promote="float", x=lambda g, out: g * (out + 1))
-@quietly
-def expm1(x: Array) -> Array:
-    """eˣ − 1, elementwise; exact for small x."""
-    return np.expm1(x)
-
-
-@op(numpy=np.log, promote="float", x=lambda g, x: g / x)
-@quietly
-def log(x: Array) -> Array:
-    """Natural logarithm, elementwise: −inf at 0, NaN below."""
-    return np.log(x)
-
-
-@op(numpy=np.log2, promote="float", x=lambda g, x: g / (x * math.log(2)))
-@quietly
-def log2(x: Array) -> Array:
-    """Logarithm to base 2, elementwise."""
-    return np.log2(x)
-
-
-@op(numpy=np.log1p, promote="float", x=lambda g, x: g / (1 + x))
-@quietly
-def log1p(x: Array) -> Array:
-    """ln(1 + x), elementwise; exact for small x."""
-    return np.log1p(x)
-
-
-@op(numpy=np.log10, promote="float", x=lambda g, x: g / (x * math.log(10)))
-@quietly
-def log10(x: Array) -> Array:
-    """Logarithm to base 10, elementwise."""
-    return np.log10(x)
-
-
-@op(numpy=np.exp2, promote="float", x=lambda g, out: g * out * math.log(2))
-@quietly
-def exp2(x: Array) -> Array:
-    """2ˣ, elementwise."""
-    return np.exp2(x)
-
-
-@op(numpy=np.sqrt, promote="float", x=lambda g, out: g / (2 * out))
-@quietly
-def sqrt(x: Array) -> Array:
-    """√x, elementwise; the derivative at 0 is inf."""
-    return np.sqrt(x)
-
-
-@op(promote="float", x=lambda g, x, out: -0.5 * g * out / x)
-@quietly
-def rsqrt(x: Array) -> Array:
-    """1 / √x, elementwise."""
-    return 1 / np.sqrt(x)
-
-
-# --- trigonometric and hyperbolic -----------------------------------------------------------------
-
-
-@op(numpy=np.sin, promote="float", x=lambda g, x: g * np.cos(x))
-@quietly
-def sin(x: Array) -> Array:
-    """Sine of x in radians, elementwise."""
-    return np.sin(x)
-
-
-@op(numpy=np.cos, promote="float", x=lambda g, x: -g * np.sin(x))
-@quietly
-def cos(x: Array) -> Array:
-    """Cosine of x in radians, elementwise."""
-    return np.cos(x)
-
-
-@op(numpy=np.tan, promote="float", x=lambda g, out: g * (1 + out * out))
-@quietly
-def tan(x: Array) -> Array:
-    """Tangent of x in radians, elementwise."""
-    return np.tan(x)
-
-
-@op(numpy=(np.arcsin, np.asin), promote="float", x=lambda g, x: g / np.sqrt(1 - x * x))
-@quietly
-def asin(x: Array) -> Array:
-    """The angle in [−π/2, π/2] whose sine is x, elementwise; NaN outside [−1, 1]."""
-    return np.arcsin(x)
-
-
-@op(numpy=(np.arccos, np.acos), promote="float", x=lambda g, x: -g / np.sqrt(1 - x * x))
-@quietly
-def acos(x: Array) -> Array:
-    """The angle in [0, π] whose cosine is x, elementwise; NaN outside [−1, 1]."""
-    return np.arccos(x)
-
-
-@op(numpy=(np.arctan, np.atan), promote="float", x=lambda g, x: g / (1 + x * x))
-@quietly
-def atan(x: Array) -> Array:
-    """The angle in (−π/2, π/2) whose tangent is x, elementwise."""
-    return np.arctan(x)
+# --- trigonometric and hyperbolic -------------------------------------------------------------------
 
 
 def _over_squared_distance(x: Array, y: Array) -> Array:
@@ -230,99 +224,120 @@ def _over_squared_distance(x: Array, y: Array) -> Array:
     return np.where(squared == 0, 0, 1 / np.where(squared == 0, 1, squared))
 
 
-@op(
-    numpy=(np.arctan2, np.atan2),
-    promote="float",
-    x=lambda g, x, y: g * (y * _over_squared_distance(x, y)),
-    y=lambda g, x, y: g * (-x * _over_squared_distance(x, y)),
-)
-@quietly
-def atan2(x: Array, y: Array) -> Array:
-    """The angle of the point (y, x) from the first axis, in [−π, π]: of x / y, with the signs of both.
+class Trigonometry(TensorBase):
+    """Trigonometric and hyperbolic functions, of angles in radians."""
 
-    The gradient at (0, 0) is 0, and so are its derivatives.
-    """
-    return np.arctan2(x, y)
+    __slots__ = ()
+
+    @op(numpy=np.sin, promote="float", x=lambda g, x: g * np.cos(x))
+    @quietly
+    def sin(x: Array) -> Array:
+        """Sine of x in radians, elementwise."""
+        return np.sin(x)
+
+    @op(numpy=np.cos, promote="float", x=lambda g, x: -g * np.sin(x))
+    @quietly
+    def cos(x: Array) -> Array:
+        """Cosine of x in radians, elementwise."""
+        return np.cos(x)
+
+    @op(numpy=np.tan, promote="float", x=lambda g, out: g * (1 + out * out))
+    @quietly
+    def tan(x: Array) -> Array:
+        """Tangent of x in radians, elementwise."""
+        return np.tan(x)
+
+    @op(numpy=(np.arcsin, np.asin), promote="float", x=lambda g, x: g / np.sqrt(1 - x * x))
+    @quietly
+    def asin(x: Array) -> Array:
+        """The angle in [−π/2, π/2] whose sine is x, elementwise; NaN outside [−1, 1]."""
+        return np.arcsin(x)
+
+    arcsin = asin
+
+    @op(numpy=(np.arccos, np.acos), promote="float", x=lambda g, x: -g / np.sqrt(1 - x * x))
+    @quietly
+    def acos(x: Array) -> Array:
+        """The angle in [0, π] whose cosine is x, elementwise; NaN outside [−1, 1]."""
+        return np.arccos(x)
+
+    arccos = acos
+
+    @op(numpy=(np.arctan, np.atan), promote="float", x=lambda g, x: g / (1 + x * x))
+    @quietly
+    def atan(x: Array) -> Array:
+        """The angle in (−π/2, π/2) whose tangent is x, elementwise."""
+        return np.arctan(x)
+
+    arctan = atan
+
+    @op(
+        numpy=(np.arctan2, np.atan2),
+        promote="float",
+        x=lambda g, x, y: g * (y * _over_squared_distance(x, y)),
+        y=lambda g, x, y: g * (-x * _over_squared_distance(x, y)),
+    )
+    @quietly
+    def atan2(x: Array, y: Array) -> Array:
+        """The angle of the point (y, x) from the first axis, in [−π, π]: of x / y, with the signs of both.
+
+        The gradient at (0, 0) is 0, and so are its derivatives.
+        """
+        return np.arctan2(x, y)
+
+    arctan2 = atan2
+
+    @op(numpy=np.sinh, promote="float", x=lambda g, x: g * np.cosh(x))
+    @quietly
+    def sinh(x: Array) -> Array:
+        """Hyperbolic sine, elementwise."""
+        return np.sinh(x)
+
+    @op(numpy=np.cosh, promote="float", x=lambda g, x: g * np.sinh(x))
+    @quietly
+    def cosh(x: Array) -> Array:
+        """Hyperbolic cosine, elementwise."""
+        return np.cosh(x)
+
+    @op(numpy=np.tanh, promote="float", x=lambda g, out: g * (1 - out * out))
+    def tanh(x: Array) -> Array:
+        """Hyperbolic tangent, elementwise."""
+        return np.tanh(x)
 
 
-@op(numpy=np.sinh, promote="float", x=lambda g, x: g * np.cosh(x))
-@quietly
-def sinh(x: Array) -> Array:
-    """Hyperbolic sine, elementwise."""
-    return np.sinh(x)
+# --- activations ------------------------------------------------------------------------------------
 
 
-@op(numpy=np.cosh, promote="float", x=lambda g, x: g * np.sinh(x))
-@quietly
-def cosh(x: Array) -> Array:
-    """Hyperbolic cosine, elementwise."""
-    return np.cosh(x)
+class Activations(TensorBase):
+    """What layers put between matrix products."""
+
+    __slots__ = ()
+
+    @op(promote="float", x=lambda g, out: g * (out * (1 - out)))
+    @quietly
+    def sigmoid(x: Array) -> Array:
+        """1 / (1 + e⁻ˣ), elementwise."""
+        return 1 / (1 + np.exp(-x))
+
+    @op(x=lambda g, out: masked(g, out > 0))
+    def relu(x: Array) -> Array:
+        """max(x, 0), elementwise; the derivative at 0 is 0."""
+        # With two bounds NumPy clips with vector instructions, with one, or maximum(x, 0), it does not.
+        return np.clip(x, 0, np.inf) if x.dtype.kind == "f" else np.maximum(x, 0)
+
+    @op(promote="float", x=lambda g, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)))
+    @quietly
+    def erf(x: Array) -> Array:
+        """The error function 2/√π ∫₀ˣ e^(−t²) dt, elementwise."""
+        return special.erf(x)
 
 
-@op(numpy=np.tanh, promote="float", x=lambda g, out: g * (1 - out * out))
-def tanh(x: Array) -> Array:
-    """Hyperbolic tangent, elementwise."""
-    return np.tanh(x)
-
-
-# --- activations ----------------------------------------------------------------------------------
-
-
-@op(promote="float", x=lambda g, out: g * (out * (1 - out)))
-@quietly
-def sigmoid(x: Array) -> Array:
-    """1 / (1 + e⁻ˣ), elementwise."""
-    return 1 / (1 + np.exp(-x))
-
-
-@op(x=lambda g, out: masked(g, out > 0))
-def relu(x: Array) -> Array:
-    """max(x, 0), elementwise; the derivative at 0 is 0."""
-    # With two bounds NumPy clips with vector instructions, with one, or maximum(x, 0), it does not.
-    return np.clip(x, 0, np.inf) if x.dtype.kind == "f" else np.maximum(x, 0)
-
-
-@op(promote="float", x=lambda g, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)))
-@quietly
-def erf(x: Array) -> Array:
-    """The error function 2/√π ∫₀ˣ e^(−t²) dt, elementwise."""
-    return special.erf(x)
-
-
-# --- piecewise ------------------------------------------------------------------------------------
-
-
-@op(numpy=(np.absolute, np.fabs), x=lambda g, x: g * np.sign(x))
-def abs(x: Array) -> Array:
-    """|x|, elementwise; the derivative at 0 is 0."""
-    return np.absolute(x)
+# --- piecewise --------------------------------------------------------------------------------------
 
 
 def _share(g: Array, wins: Array, ties: Array) -> Array:
     """Return g where the operand wins, half of it at a tie, 0 where it loses."""
     return np.where(ties, 0.5 * g, np.where(wins, g, 0))
-
-
-@op(
-    numpy=np.maximum,
-    promote="common",
-    x=lambda g, x, y: _share(g, x > y, x == y),
-    y=lambda g, x, y: _share(g, y > x, x == y),
-)
-def maximum(x: Array, y: Array) -> Array:
-    """The larger of x and y, elementwise with broadcasting; at a tie each receives half the gradient."""
-    return np.maximum(x, y)
-
-
-@op(
-    numpy=np.minimum,
-    promote="common",
-    x=lambda g, x, y: _share(g, x < y, x == y),
-    y=lambda g, x, y: _share(g, y < x, x == y),
-)
-def minimum(x: Array, y: Array) -> Array:
-    """The smaller of x and y, elementwise with broadcasting; at a tie each receives half the gradient."""
-    return np.minimum(x, y)
 
 
 def _inside(x: Array, min: Array, max: Array) -> Array:
@@ -332,26 +347,86 @@ def _inside(x: Array, min: Array, max: Array) -> Array:
     return np.logical_and(above, below)
 
 
-@op(
-    numpy=np.clip,
-    promote="common",
-    x=lambda g, x, min, max: masked(g, _inside(x, min, max)),
-    min=lambda g, x, min, max: masked(g, np.logical_and(x < min, True if max is None else min <= max)),
-    max=lambda g, x, min, max: masked(g, x > max if min is None else np.logical_or(x > max, min > max)),
-)
-def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
-    """x limited to [min, max], elementwise; a bound may be a number, a tensor, or None.
+class Piecewise(TensorBase):
+    """Functions with kinks, and choices: each says what its gradient is there."""
 
-    The derivative in x is 1 inside and at a bound, 0 outside.
+    __slots__ = ()
 
-    Raises:
-        ValueError: neither bound is given.
-    """
-    if min is None and max is None:
-        raise ValueError("at least one of min and max must be given")
-    if min is not None:
-        x = np.maximum(x, min)
-    return x if max is None else np.minimum(x, max)
+    @op(numpy=(np.absolute, np.fabs), x=lambda g, x: g * np.sign(x))
+    def abs(x: Array) -> Array:
+        """|x|, elementwise; the derivative at 0 is 0."""
+        return np.absolute(x)
+
+    @op(
+        numpy=np.maximum,
+        promote="common",
+        x=lambda g, x, y: _share(g, x > y, x == y),
+        y=lambda g, x, y: _share(g, y > x, x == y),
+    )
+    def maximum(x: Array, y: Array) -> Array:
+        """The larger of x and y, elementwise with broadcasting; at a tie each receives half the gradient."""
+        return np.maximum(x, y)
+
+    @op(
+        numpy=np.minimum,
+        promote="common",
+        x=lambda g, x, y: _share(g, x < y, x == y),
+        y=lambda g, x, y: _share(g, y < x, x == y),
+    )
+    def minimum(x: Array, y: Array) -> Array:
+        """The smaller of x and y, elementwise with broadcasting; at a tie each receives half the gradient."""
+        return np.minimum(x, y)
+
+    @op(
+        numpy=np.clip,
+        promote="common",
+        x=lambda g, x, min, max: masked(g, _inside(x, min, max)),
+        min=lambda g, x, min, max: masked(g, np.logical_and(x < min, True if max is None else min <= max)),
+        max=lambda g, x, min, max: masked(g, x > max if min is None else np.logical_or(x > max, min > max)),
+    )
+    def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
+        """x limited to [min, max], elementwise; a bound may be a number, a tensor, or None.
+
+        The derivative in x is 1 inside and at a bound, 0 outside.
+
+        Raises:
+            ValueError: neither bound is given.
+        """
+        if min is None and max is None:
+            raise ValueError("at least one of min and max must be given")
+        if min is not None:
+            x = np.maximum(x, min)
+        return x if max is None else np.minimum(x, max)
+
+    clip = clamp
+
+    @op(
+        x=lambda g, mask: np.where(mask, 0, g),
+        value=lambda g, mask: np.where(mask, g, 0),
+    )
+    def masked_fill(x: Array, mask: Array, value: Array) -> Array:
+        """x with ``value`` (a number or 0-d tensor) where the boolean ``mask`` is true, in the dtype of x; the two
+        broadcast.
+
+        Raises:
+            RuntimeError: ``mask`` is not boolean, or ``value`` has a dimension or is too large for the dtype.
+        """
+        if mask.dtype != np.bool_:
+            raise ValueError(f"the mask must be boolean, not {mask.dtype}; write mask == 0, or mask.bool()")
+        if np.ndim(value):
+            raise ValueError(f"the value must be a number or a 0-d tensor, not of shape {np.shape(value)}")
+        try:
+            return np.where(mask, np.asarray(value, x.dtype), x)
+        except OverflowError:
+            raise ValueError(f"{value} can't be stored as {x.dtype}") from None
+
+    @op(x=lambda g, x: masked(g, np.isfinite(x)))
+    def nan_to_num(x: Array, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
+        """x with NaN replaced by ``nan``, ±∞ by ``posinf`` and ``neginf``, or by the largest numbers of its dtype.
+
+        The gradient is 0 where something was replaced.
+        """
+        return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 
 @op(
@@ -377,168 +452,43 @@ def where(condition: Array, x: Any = None, y: Any = None) -> Any:
     return _where(condition, x, y)
 
 
-@op(
-    x=lambda g, mask: np.where(mask, 0, g),
-    value=lambda g, mask: np.where(mask, g, 0),
-)
-def masked_fill(x: Array, mask: Array, value: Array) -> Array:
-    """x with ``value`` (a number or 0-d tensor) where the boolean ``mask`` is true, in the dtype of x; the two
-    broadcast.
-
-    Raises:
-        RuntimeError: ``mask`` is not boolean, or ``value`` has a dimension or is too large for the dtype.
-    """
-    if mask.dtype != np.bool_:
-        raise ValueError(f"the mask must be boolean, not {mask.dtype}; write mask == 0, or mask.bool()")
-    if np.ndim(value):
-        raise ValueError(f"the value must be a number or a 0-d tensor, not of shape {np.shape(value)}")
-    try:
-        return np.where(mask, np.asarray(value, x.dtype), x)
-    except OverflowError:
-        raise ValueError(f"{value} can't be stored as {x.dtype}") from None
+# --- rounding ---------------------------------------------------------------------------------------
 
 
-# --- without a derivative -------------------------------------------------------------------------
+class Rounding(TensorBase):
+    """Functions that are flat almost everywhere: their gradient is 0, rather than none (as in PyTorch)."""
+
+    __slots__ = ()
+
+    @op(numpy=np.sign, x=no_gradient)
+    def sign(x: Array) -> Array:
+        """−1, 0 or 1, elementwise; the gradient is 0."""
+        return np.sign(x) if x.dtype != np.bool_ else x.copy()
+
+    @op(numpy=np.floor, x=no_gradient)
+    def floor(x: Array) -> Array:
+        """The largest integer not above x, elementwise; the gradient is 0."""
+        return np.floor(x)
+
+    @op(numpy=np.ceil, x=no_gradient)
+    def ceil(x: Array) -> Array:
+        """The smallest integer not below x, elementwise; the gradient is 0."""
+        return np.ceil(x)
+
+    @op(numpy=(np.trunc, np.fix), x=no_gradient)
+    def trunc(x: Array) -> Array:
+        """The integer next to x on the side of 0, elementwise; the gradient is 0."""
+        return np.trunc(x)
+
+    fix = trunc
+
+    @op(numpy=(np.rint, np.round, np.around), x=no_gradient)
+    def round(x: Array, decimals: int = 0) -> Array:
+        """The nearest integer (or multiple of 10^−decimals), elementwise, halves to even; the gradient is 0."""
+        return np.round(x, decimals)
 
 
-# Flat almost everywhere, or no number: no rule, nothing recorded.
-
-
-def _one(function: Callable[[Array], Array], name: str, meaning: str) -> Op[[Any]]:
-    """Declare an operation without gradient of one operand."""
-
-    def forward(x: Array) -> Array:
-        return function(x)
-
-    forward.__name__ = forward.__qualname__ = name
-    forward.__doc__ = f"{meaning}, elementwise; no gradient."
-    return Op(forward, {}, numpy=(function,))
-
-
-def _two(function: Callable[[Array, Array], Array], name: str, meaning: str) -> Op[[Any, Any]]:
-    """Declare an operation without gradient of two operands, which broadcast."""
-
-    def forward(x: Array, y: Array) -> Array:
-        return function(x, y)
-
-    forward.__name__ = forward.__qualname__ = name
-    forward.__doc__ = f"{meaning}, elementwise with broadcasting; no gradient."
-    return Op(forward, {}, numpy=(function,), promote="common")
-
-
-eq = _two(np.equal, "eq", "x = y")
-ne = _two(np.not_equal, "ne", "x ≠ y")
-lt = _two(np.less, "lt", "x < y")
-le = _two(np.less_equal, "le", "x ≤ y")
-gt = _two(np.greater, "gt", "x > y")
-ge = _two(np.greater_equal, "ge", "x ≥ y")
-logical_and = _two(np.logical_and, "logical_and", "x and y")
-logical_or = _two(np.logical_or, "logical_or", "x or y")
-logical_xor = _two(np.logical_xor, "logical_xor", "either x or y, not both")
-logical_not = _one(np.logical_not, "logical_not", "not x")
-bitwise_and = _two(np.bitwise_and, "bitwise_and", "x & y, of integers or booleans")
-bitwise_or = _two(np.bitwise_or, "bitwise_or", "x | y, of integers or booleans")
-bitwise_xor = _two(np.bitwise_xor, "bitwise_xor", "x ^ y, of integers or booleans")
-bitwise_not = _one(np.invert, "bitwise_not", "~x, of integers or booleans")
-
-
-def _check_divisor(y: Array) -> None:
-    """Raise for a division of integers by 0, which has no value to stand for it.
-
-    Raises:
-        RuntimeError: that (the engine makes it one).
-    """
-    y = np.asarray(y)
-    if y.dtype.kind in "biu" and not y.all():
-        raise ValueError("integers can't be divided by 0")
-
-
-@op(numpy=np.floor_divide, promote="common")
-@quietly
-def floor_divide(x: Array, y: Array) -> Array:
-    """x / y rounded down, elementwise with broadcasting; no gradient.
-
-    Raises:
-        RuntimeError: integers are divided by 0.
-    """
-    if np.asarray(x).dtype.kind != "f":
-        _check_divisor(y)
-    return np.floor_divide(x, y)
-
-
-left_shift = _two(np.left_shift, "bitwise_left_shift", "x · 2ʸ, of integers")
-right_shift = _two(np.right_shift, "bitwise_right_shift", "x / 2ʸ rounded down, of integers")
-isfinite = _one(np.isfinite, "isfinite", "Whether x is neither infinite nor NaN")
-isinf = _one(np.isinf, "isinf", "Whether x is infinite")
-isnan = _one(np.isnan, "isnan", "Whether x is NaN")
-
-
-@op(numpy=np.isclose, promote="common")
-@quietly
-def isclose(x: Array, y: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
-    """Whether |x − y| ≤ atol + rtol · |y|, elementwise with broadcasting; no gradient."""
-    return np.isclose(x, y, rtol, atol, equal_nan)
-
-
-# Flat almost everywhere, and so of gradient 0 rather than of none (as in PyTorch).
-
-
-@op(numpy=np.sign, x=no_gradient)
-def sign(x: Array) -> Array:
-    """−1, 0 or 1, elementwise; the gradient is 0."""
-    return np.sign(x) if x.dtype != np.bool_ else x.copy()
-
-
-@op(numpy=np.floor, x=no_gradient)
-def floor(x: Array) -> Array:
-    """The largest integer not above x, elementwise; the gradient is 0."""
-    return np.floor(x)
-
-
-@op(numpy=np.ceil, x=no_gradient)
-def ceil(x: Array) -> Array:
-    """The smallest integer not below x, elementwise; the gradient is 0."""
-    return np.ceil(x)
-
-
-@op(numpy=(np.trunc, np.fix), x=no_gradient)
-def trunc(x: Array) -> Array:
-    """The integer next to x on the side of 0, elementwise; the gradient is 0."""
-    return np.trunc(x)
-
-
-@op(numpy=(np.rint, np.round, np.around), x=no_gradient)
-def round(x: Array, decimals: int = 0) -> Array:
-    """The nearest integer, or multiple of 10^−decimals, elementwise, halves to the even one; the gradient is 0."""
-    return np.round(x, decimals)
-
-
-@op(x=lambda g, x: masked(g, np.isfinite(x)))
-def nan_to_num(x: Array, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
-    """x with NaN replaced by ``nan`` and ±∞ by ``posinf`` and ``neginf``, or by the largest numbers of its dtype.
-
-    The gradient is 0 where something was replaced.
-    """
-    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
-
-
-@op(numpy=np.remainder, promote="common", x=lambda g: g, y=lambda g, x, y: -g * np.floor(x / y))
-@quietly
-def remainder(x: Array, y: Array) -> Array:
-    """x − y ⌊x / y⌋, elementwise: the remainder with the sign of y, as Python's ``%``.
-
-    Raises:
-        RuntimeError: integers are divided by 0.
-    """
-    if np.asarray(x).dtype.kind != "f":
-        _check_divisor(y)
-    return np.remainder(x, y)
-
-
-@op(numpy=np.copy, x=lambda g: g)
-def clone(x: Array) -> Array:
-    """A copy of x, through which gradients flow."""
-    return np.copy(x)
+# --- the same numbers -------------------------------------------------------------------------------
 
 
 @op(x=lambda g: g)
@@ -561,12 +511,23 @@ def _cast(x: Array, dtype: np.dtype[Any]) -> Array:
 cast = op(x=lambda g: g)(_cast)  # the engine brings g to the dtype of x
 
 
-# --- composed -------------------------------------------------------------------------------------
+class Elementwise(Arithmetic, Exponentials, Trigonometry, Activations, Piecewise, Rounding, Comparisons):
+    """All elementwise operations: what is declared above is a method of Tensor by that alone."""
+
+    __slots__ = ()
+
+    @op(numpy=np.copy, x=lambda g: g)
+    def clone(x: Array) -> Array:
+        """A copy of x, through which gradients flow."""
+        return np.copy(x)
+
+
+# --- composed ---------------------------------------------------------------------------------------
 
 
 def frac(x: Any) -> Any:
     """x without its integer part, elementwise, with the sign of x."""
-    return x - trunc(x)
+    return x - Rounding.trunc(x)
 
 
 def lerp(input: Any, end: Any, weight: Any) -> Any:

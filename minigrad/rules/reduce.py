@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minigrad.graph import Array
-from minigrad.op import kernel, op
-from minigrad.rules.elementwise import quietly
+from minigrad.op import kernel, op, quietly
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
