@@ -466,7 +466,7 @@ def function_nodes(tree: ast.Module, file: str, helpers: dict[str, ast.AST]) -> 
                 yield node.name, node
         return
     defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    for node in tree.body:
+    for node in declarations(tree):
         for call in ast.walk(node):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("op", "kernel"):
                 owner = getattr(node, "name", None) or ast.unparse(getattr(node, "targets", [node])[0])
@@ -476,6 +476,12 @@ def function_nodes(tree: ast.Module, file: str, helpers: dict[str, ast.AST]) -> 
     for name in defined:
         if name in ALONG.get(file, ()) or (name in helpers and "/nn/" not in file):
             yield name, defined[name]
+
+
+def declarations(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements of a file, and those of its classes, in which operations are declared as methods."""
+    for node in tree.body:
+        yield from node.body if isinstance(node, ast.ClassDef) else [node]
 
 
 def is_operation(function: ast.FunctionDef) -> bool:
