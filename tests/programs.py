@@ -18,8 +18,10 @@ one is noticed and not compared.
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ from strategies import generators, shapes
 
 import minigrad as mg
 from minigrad import kernels, nn  # noqa: F401  # the registry is complete once all modules are imported
+from minigrad.op import Op, numpy_functions, registry
+from minigrad.rules.elementwise import Activations, Arithmetic, Exponentials, Trigonometry
 
 MARGIN = 0.05  # the least distance from a kink
 LARGEST = 6.0  # the largest absolute value of any result
@@ -75,6 +79,10 @@ class Meanings:
 
     def absolute(self, x: Any) -> Any:
         return np.where(self.branch(np.real(x) > 0), x, -x)
+
+    def forward(self, name: str, *x: Any) -> Any:
+        """What an operation of no other spelling computes: taken for granted here, though its gradient is not."""
+        return registry[name].forward(*x)
 
     def remainder(self, x: Any, y: Any) -> Any:
         return x - y * self.branch(np.floor(np.real(x) / np.real(y)))
@@ -1042,6 +1050,30 @@ def in_place(d: Draft) -> None:
             mine = f"{t}.index_add_(0, mg.tensor({rows}), {b})"
             d.write(t, mine, f"{t}[...] = added_at({t}, 0, {rows}, {b})", [b])
 
+
+@kind
+def declared(d: Draft) -> None:
+    """A smooth elementwise operation that no line of this file names: its declaration says all that is needed."""
+    if not UNNAMED:
+        raise Unfit
+    name = d.choose(UNNAMED)
+    a = d.operand()
+    operands = [a] if len(registry[name].operands) == 1 else [a, d.partner(a)]
+    own = [function.__name__ for function, meant in numpy_functions.items() if meant is registry[name]]
+    function = f"np.{own[0]}(" if own else f"forward('{name}', "
+    listed = ", ".join(operands)
+    d.emit(f"mg.Tensor.{name}({listed})", f"{function}{listed})", operands, analytic=False)
+
+
+NAMED = set(re.findall(r"\.(\w+)\(", Path(__file__).read_text(encoding="utf-8")))
+OPERATORS = {"add", "sub", "mul", "div", "neg", "pow", "remainder"}
+SMOOTH = {
+    operation.name
+    for family in (Arithmetic, Exponentials, Trigonometry, Activations)
+    for operation in vars(family).values()
+    if isinstance(operation, Op) and operation.rules
+}
+UNNAMED = sorted(SMOOTH - NAMED - OPERATORS)
 
 KINDS.update({group: elementwise(group) for group in UNARY})
 

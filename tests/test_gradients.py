@@ -37,7 +37,8 @@ from strategies import (
 )
 
 import minigrad as mg
-from minigrad.op import registry
+from minigrad.op import Op, numpy_functions, registry
+from minigrad.rules.elementwise import Elementwise
 
 for module in pkgutil.walk_packages(mg.__path__, "minigrad."):
     importlib.import_module(module.name)  # each module registers its operations
@@ -930,40 +931,44 @@ def lookups(draw):
 
 grid_pair = (on_grid, lambda rng, shape: on_grid(rng, shape, 1 / 8))
 
+# Where an elementwise operation is defined and smooth, if that is not everywhere off 0.
+NUMBERS = {
+    **dict.fromkeys(["log", "log2", "log10", "log1p", "sqrt", "rsqrt"], positive),
+    **dict.fromkeys(["asin", "acos"], inside_one),
+    **dict.fromkeys(["floor", "ceil", "trunc", "round"], between_integers),
+    "tan": lambda rng, shape: two_sided(rng, shape, 0.25, 1.2),
+}
+
+
+def declared(operation):
+    """Draw arguments for an elementwise operation, in all spellings that its declaration has given it.
+
+    Those are the operation as a function, NumPy's functions of that meaning, and a method of Tensor.
+    """
+    own = [function for function, meant in numpy_functions.items() if meant is operation]
+    forms = [operation, *own, method(lambda x, *y: getattr(x, operation.name)(*y))]
+    numbers = NUMBERS.get(operation.name, two_sided)
+    if len(operation.operands) == 1:
+        return unary(*forms, numbers=numbers)
+    return binary(*forms, numbers=(numbers, numbers))
+
+
+ELEMENTWISE = {
+    operation.name: operation
+    for family in Elementwise.__mro__
+    for operation in vars(family).values()
+    if isinstance(operation, Op) and operation.rules
+}
+
 CASES = {
-    # elementwise
+    # elementwise: what is declared, and in other words what has other spellings, or kinks
+    **{name: declared(operation) for name, operation in ELEMENTWISE.items() if len(operation.operands) < 3},
     "add": binary(lambda x, y: x + y, mg.add, np.add, method(lambda x, y: x.add(y))),
     "sub": binary(lambda x, y: x - y, mg.sub, np.subtract, method(lambda x, y: x.sub(y))),
     "mul": binary(lambda x, y: x * y, mg.mul, np.multiply, method(lambda x, y: x.mul(y))),
     "div": binary(lambda x, y: x / y, mg.div, np.divide, method(lambda x, y: x.div(y))),
     "neg": unary(lambda x: -x, mg.neg, np.negative),
     "pow": powers(),
-    "square": unary(mg.square, np.square, lambda x: x.square()),
-    "reciprocal": unary(mg.reciprocal, np.reciprocal),
-    "exp": unary(mg.exp, np.exp, lambda x: x.exp()),
-    "expm1": unary(mg.expm1, np.expm1),
-    "log": unary(mg.log, np.log, numbers=positive),
-    "log2": unary(mg.log2, np.log2, numbers=positive),
-    "log1p": unary(mg.log1p, np.log1p, numbers=positive),
-    "sqrt": unary(mg.sqrt, np.sqrt, numbers=positive),
-    "rsqrt": unary(mg.rsqrt, numbers=positive),
-    "sin": unary(mg.sin, np.sin),
-    "cos": unary(mg.cos, np.cos),
-    "tanh": unary(mg.tanh, np.tanh),
-    "sigmoid": unary(mg.sigmoid, lambda x: x.sigmoid()),
-    "relu": unary(mg.relu, lambda x: x.relu()),
-    "erf": unary(mg.erf, lambda x: x.erf()),
-    "log10": unary(mg.log10, np.log10, numbers=positive),
-    "exp2": unary(mg.exp2, np.exp2),
-    "tan": unary(mg.tan, np.tan, numbers=lambda rng, shape: two_sided(rng, shape, 0.25, 1.2)),
-    "asin": unary(mg.asin, np.arcsin, numbers=inside_one),
-    "acos": unary(mg.acos, np.arccos, numbers=inside_one),
-    "atan": unary(mg.atan, np.arctan),
-    "atan2": binary(mg.atan2, np.arctan2),
-    "sinh": unary(mg.sinh, np.sinh),
-    "cosh": unary(mg.cosh, np.cosh),
-    "trunc": unary(mg.trunc, np.trunc, numbers=between_integers),
-    "nan_to_num": unary(mg.nan_to_num, lambda x: x.nan_to_num()),
     "softplus": unary(registry["softplus"]),
     "abs": unary(abs, mg.abs, np.abs, np.fabs),
     "maximum": binary(mg.maximum, np.maximum, numbers=grid_pair, scalars=(0.0625, np.float64(-0.3125))),
@@ -971,12 +976,7 @@ CASES = {
     "clamp": clamps(),
     "where": choices(),
     "masked_fill": fills(),
-    "sign": unary(mg.sign, np.sign),
-    "floor": unary(mg.floor, np.floor, numbers=between_integers),
-    "ceil": unary(mg.ceil, np.ceil, numbers=between_integers),
-    "round": unary(mg.round, np.rint, numbers=between_integers),
     "remainder": remainders(),
-    "clone": unary(mg.clone, np.copy, lambda x: x.clone()),
     "contiguous": unary(registry["contiguous"]),
     "identity": unary(registry["identity"]),
     "cast": unary(lambda x: registry["cast"](x, x.dtype)),
