@@ -177,6 +177,7 @@ __all__ = [
     "log2",
     "log10",
     "log_softmax",
+    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -300,6 +301,7 @@ log = Elementwise.log
 log1p = Elementwise.log1p
 log2 = Elementwise.log2
 log10 = Elementwise.log10
+logaddexp = Elementwise.logaddexp
 logical_and = Elementwise.logical_and
 logical_not = Elementwise.logical_not
 logical_or = Elementwise.logical_or

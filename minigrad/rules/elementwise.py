@@ -178,6 +178,17 @@ class Exponentials(TensorBase):
         """Natural logarithm, elementwise: −inf at 0, NaN below."""
         return np.log(x)
 
+    @op(
+        numpy=np.logaddexp,
+        promote="float",
+        x=lambda g, x, out: g * np.exp(x - out),
+        y=lambda g, y, out: g * np.exp(y - out),
+    )
+    @quietly
+    def logaddexp(x: Array, y: Array) -> Array:
+        """ln(eˣ + eʸ), elementwise with broadcasting, without overflow."""
+        return np.logaddexp(x, y)
+
     @op(numpy=np.log2, promote="float", x=lambda g, x: g / (x * math.log(2)))
     @quietly
     def log2(x: Array) -> Array:
