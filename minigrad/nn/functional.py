@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import dtypes
-from minigrad.graph import Array, no_grad
+from minigrad.graph import no_grad
 from minigrad.kernels.activation import gelu
 from minigrad.kernels.attention import _attention, attention_composed
 from minigrad.kernels.cross_entropy import _cross_entropy
@@ -22,7 +22,6 @@ from minigrad.kernels.layer_norm import layer_norm
 from minigrad.kernels.linear import linear
 from minigrad.kernels.softmax import log_softmax as _log_softmax
 from minigrad.kernels.softmax import softmax as _softmax
-from minigrad.op import op, quietly
 from minigrad.random import current_generator
 from minigrad.rules.elementwise import Elementwise
 from minigrad.rules.elementwise import where as _where
@@ -63,7 +62,7 @@ __all__ = [
 
 # --- activations ----------------------------------------------------------------------------------
 
-sigmoid, tanh = Elementwise.sigmoid, Elementwise.tanh
+sigmoid, softplus, tanh = Elementwise.sigmoid, Elementwise.softplus, Elementwise.tanh
 
 
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
@@ -102,13 +101,6 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     out: Tensor = _where(input > 0, input, alpha * input.clamp(max=0).expm1())
     return input.copy_(out) if inplace else out
-
-
-@op(promote="float", x=lambda g, x: g / (1 + np.exp(-x)))
-@quietly
-def softplus(x: Array) -> Array:
-    """ln(1 + eˣ), elementwise, exact for x of any size; its derivative is the sigmoid."""
-    return np.logaddexp(x, 0)
 
 
 def logsigmoid(input: Tensor) -> Tensor:

@@ -336,6 +336,12 @@ class Activations(TensorBase):
         # With two bounds NumPy clips with vector instructions, with one, or maximum(x, 0), it does not.
         return np.clip(x, 0, np.inf) if x.dtype.kind == "f" else np.maximum(x, 0)
 
+    @op(promote="float", x=lambda g, x: g / (1 + np.exp(-x)))
+    @quietly
+    def softplus(x: Array) -> Array:
+        """ln(1 + eˣ), elementwise, exact for x of any size; its derivative is the sigmoid."""
+        return np.logaddexp(x, 0)
+
     @op(promote="float", x=lambda g, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)))
     @quietly
     def erf(x: Array) -> Array:
