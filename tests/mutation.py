@@ -51,7 +51,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads don't survive a fo
 ROOT = Path(__file__).resolve().parent.parent
 
 # What is mutated: the rules and backward passes in these files, with the helpers that they call …
-RULES = ["minigrad/rules/*.py", "minigrad/kernels/*.py", "minigrad/nn/functional.py"]
+RULES = ["minigrad/rules/*.py", "minigrad/kernels/*.py"]
 # … and these functions of the engine.
 ENGINE = {
     "minigrad/graph.py": [
@@ -474,7 +474,7 @@ def function_nodes(tree: ast.Module, file: str, helpers: dict[str, ast.AST]) -> 
                     if isinstance(keyword.value, ast.Lambda):
                         yield f"{owner.strip('_')}, rule of {keyword.arg}", keyword.value
     for name in defined:
-        if name in ALONG.get(file, ()) or (name in helpers and "/nn/" not in file):
+        if name in ALONG.get(file, ()) or name in helpers:
             yield name, defined[name]
 
 
@@ -495,7 +495,7 @@ def helpers_of(trees: dict[str, ast.Module]) -> dict[str, ast.AST]:
     """Return the named functions that rules consist of: named rules, and what they and the lambdas call."""
     defined: dict[str, ast.FunctionDef] = {}
     for file, tree in trees.items():
-        if file not in ENGINE and "/nn/" not in file:
+        if file not in ENGINE:
             functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
             defined.update({n.name: n for n in functions if not is_operation(n)})
     pending: list[ast.AST] = []

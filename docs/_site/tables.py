@@ -25,12 +25,12 @@ for module in pkgutil.walk_packages(mg.__path__, "minigrad."):
 
 TOPICS = {
     "minigrad.rules.elementwise": "Elementwise",
+    "minigrad.rules.comparison": "Comparisons",
     "minigrad.rules.reduce": "Reductions",
     "minigrad.rules.linalg": "Products",
     "minigrad.rules.shape": "Shape",
     "minigrad.rules.indexing": "Indexing",
     "minigrad.kernels": "Kernels",
-    "minigrad.nn.functional": "Activations",
 }
 
 
