@@ -48,7 +48,7 @@ def rules_of(operation: Op[...]) -> str:
     texts: dict[str, list[str]] = {}
     for argument in operation.differentiable:
         rule = rule_text(operation, argument)
-        text = f"`{rule.expression}`" if rule.is_code else rule.expression
+        text = f"`{rule.expression}`" if rule.is_code else rule.expression.removeprefix("Return ")
         texts.setdefault(text, []).append(f"`{argument}`")
     lines = [f"**Gradient** of {' and '.join(arguments)}: {text}" for text, arguments in texts.items()]
     return "<br>".join(lines)

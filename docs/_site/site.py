@@ -97,7 +97,9 @@ def lesson(path: Path) -> str:
 def source(path: Path) -> str:
     """Return a source file as a page."""
     text = (ROOT / path).read_text(encoding="utf-8")
-    return f"# {path.as_posix()}\n\n" + f'```python linenums="1"\n{text}\n```\n'
+    return (
+        f"---\nhide: [navigation, toc]\n---\n\n# {path.as_posix()}\n\n" + f'```python linenums="1"\n{text}\n```\n'
+    )
 
 
 def source_index() -> str:

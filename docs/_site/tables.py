@@ -6,6 +6,7 @@ import importlib
 import inspect
 import math
 import pkgutil
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -35,8 +36,9 @@ TOPICS = {
 
 
 def cell(text: str) -> str:
-    """Return a text as the cell of a table."""
-    return " ".join(text.replace("|", "\\|").split()).replace("``", "`")
+    """Return a text as the cell of a table, with the names in it as code."""
+    named = re.sub(r":\w+:`([^`]+)`", r"`\1`", text).replace("``", "`")
+    return " ".join(named.replace("|", "\\|").split())
 
 
 def code(text: str) -> str:
