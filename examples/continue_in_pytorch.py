@@ -9,7 +9,7 @@ numbers that choose the batches.  Not carried over are the random numbers of dro
 the recipe's `threads` and `sequences_at_once`: each process takes its share of a batch through the model at once.
 
 At the end the run is written to another directory, from which `transformer generate`, `evaluate` and
-`train --resume` go on in minigrad.  With a GPU, PyTorch computes there.
+`train --resume` go on in minigrad; the run itself stays as it is.  With a GPU, PyTorch computes there.
 """
 
 from __future__ import annotations
@@ -58,55 +58,65 @@ def main(argv=None):
         "--text", type=Path, nargs="+", metavar="FILE", help="the run's text, if it is elsewhere now"
     )
     arguments = parser.parse_args(argv)
-    if WORLD > 1:
-        dist.init_process_group("nccl" if ON_GPU else "gloo")
     try:
-        go_on(arguments)
-    except ValueError as error:  # what a user can get wrong, in a sentence
+        taken_up = take_up(arguments)  # each process for itself, and if there is something wrong, each sees it
+        if WORLD > 1:
+            dist.init_process_group("nccl" if ON_GPU else "gloo")
+        go_on(*taken_up)
+    except (ValueError, OSError) as error:  # what a user can get wrong, in a sentence
         if RANK == 0:
             print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     finally:
-        if WORLD > 1:
+        if dist.is_initialized():
             dist.destroy_process_group()
     return 0
 
 
-def go_on(arguments):
-    """Take the steps, report, and write the run."""
+def take_up(arguments):
+    """Return the number of the last step, where to write, the run's text, its checkpoint and its training's state.
+
+    Raises:
+        ValueError: the run can't be gone on with, or not so.
+    """
     if arguments.steps < 1:
         raise ValueError(f"--steps must be at least 1, not {arguments.steps}")
+    out = RunDirectory(arguments.out or arguments.run.with_name(f"{arguments.run.name}-pytorch"))
+    out.check_unused()
     last = RunDirectory(arguments.run).last
     checkpoint = load_checkpoint(last)
-    recipe, progress, optimizer, generator = training_state(checkpoint, last)
-    end = progress.step + arguments.steps
-    recipe = dataclasses.replace(recipe, steps=max(recipe.steps, end))  # a longer run's rates fall later
+    recipe, progress, *state = training_state(checkpoint, last)
     if recipe.batch_size % WORLD:
         raise ValueError(f"{WORLD} processes can't share {recipe.batch_size} sequences evenly: choose a divisor")
     corpus = text_of_run(checkpoint.training, Corpus.read(arguments.text) if arguments.text else None)
     text = Text.encode(corpus, checkpoint.tokenizer, checkpoint.config.context)
+    end = progress.step + arguments.steps
+    recipe = dataclasses.replace(recipe, steps=max(recipe.steps, end))  # a longer run's rates fall later
+    return end, out, text, checkpoint, recipe, progress, *state
+
+
+def go_on(end, out, text, checkpoint, recipe, progress, optimizer, generator):
+    """Take the steps up to ``end``, report, and write the run."""
     model = model_on("torch").Transformer(checkpoint.config)
     model.load_state_dict({name: to_torch(tensor) for name, tensor in checkpoint.model.state_dict().items()})
     model.to(DEVICE)
-    out = RunDirectory(arguments.out or arguments.run.with_name(f"{arguments.run.name}-pytorch"))
     with out.create() if RANK == 0 else nullcontext():
         if RANK == 0:
             loss = text.score(checkpoint.model, EVALUATED_TOKENS, recipe.threads).nats_per_character
-            say(f"{last}: after step {progress.step:,}, held-out loss by minigrad {loss:.6f} nats/char")
+            say(f"held-out loss after step {progress.step:,}, by minigrad {loss:.6f} nats/char")
         shares = f"{WORLD} processes, {recipe.batch_size // WORLD} sequences of a batch each"
         say(f"PyTorch {torch.__version__} on {DEVICE.type}: {shares if WORLD > 1 else '1 process'}")
-        say(f"held-out loss by PyTorch {held_out_loss(model, text):.6f} nats/char")
+        say(f"held-out loss after step {progress.step:,}, by PyTorch {held_out_loss(model, text):.6f} nats/char")
         optimizers = optimizers_on_torch(model, checkpoint.model, optimizer)
         progress = train(model, optimizers, text, recipe, progress, generator, end)
         after = held_out_loss(model, text)
-        say(f"held-out loss after step {progress.step:,} {after:.6f} nats/char")
+        say(f"held-out loss after step {progress.step:,}, by PyTorch {after:.6f} nats/char")
         if RANK == 0:
             bring_back(model, optimizers, checkpoint.model, optimizer)
-            known = {name: checkpoint.training[name] for name in ("source", "text_sha256")} | {
-                "step": progress.step
-            }
+            known = {name: checkpoint.training[name] for name in ("source", "text_sha256")}
             state = gather_state(recipe, progress, optimizer, generator, after)
-            save_checkpoint(out.last, checkpoint.model, checkpoint.tokenizer, known | state)
+            state = known | {"step": progress.step} | state
+            save_checkpoint(out.last, checkpoint.model, checkpoint.tokenizer, state)
             say(f"wrote {out.last}\nnext: transformer evaluate --out {out.path}")
 
 

@@ -158,6 +158,4 @@ def test_what_it_refuses_is_said_in_a_sentence_and_writes_nothing(example, tmp_p
     other.write_text("something else " * 100, encoding="utf-8")
     assert "is not (or no longer) what the run learned from" in refused(run, "--steps", 1, "--text", other)
     monkeypatch.setattr(example, "WORLD", 2)
-    monkeypatch.setattr(example.dist, "init_process_group", lambda backend: None)
-    monkeypatch.setattr(example.dist, "destroy_process_group", lambda: None)
     assert "2 processes can't share 3 sequences evenly" in refused(run, "--steps", 1)
