@@ -247,8 +247,21 @@ def test_positions_chapter(run, data):
     assert positions["rotation"] < 1e-10
     assert positions["closest"] > 0.1
     assert positions["swap"]["without"] < 1e-5 < 1e-3 < positions["swap"]["with"]
-    assert len(numbers(positions["beyond"]["losses"])) == 4 * 16
-    assert np.isfinite(numbers(positions["beyond"]["losses"])).all()
+
+
+def test_the_loss_by_position_is_that_of_passages_of_the_held_out_text(subject, data):
+    beyond = data["chapters"]["positions"]["beyond"]
+    ids = subject.tokenizer.encode(subject.material.texts[1])
+    n_passages = (len(ids) - 1) // (4 * 16)
+    starts = np.arange(0, n_passages, max(1, n_passages // 24)) * 4 * 16
+    losses = []
+    for start in starts:
+        logits, _ = captured(subject.model, ids[start : start + 4 * 16])
+        logits = logits.astype(np.float64)
+        targets = ids[start + 1 : start + 4 * 16 + 1]
+        losses.append(np.log(np.exp(logits).sum(-1)) - logits[np.arange(4 * 16), targets])
+    assert beyond["windows"] == len(losses)
+    assert np.allclose(numbers(beyond["losses"]), np.mean(losses, 0), atol=1e-4)
 
 
 def test_blocks_and_output_chapters(run, data):

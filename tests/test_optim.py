@@ -450,6 +450,17 @@ def test_joined_parameters_step_as_each_would_by_itself(make):
             np.testing.assert_array_equal(np.asarray(value), np.asarray(other.state[b][name]))
 
 
+def test_a_small_parameter_whose_gradient_has_another_dtype_is_stepped_too():
+    params = [mg.ones(2, requires_grad=True) for _ in range(3)]
+    optimizer = mg.optim.Adam(params, lr=0.25)
+    for _ in range(3):
+        for p, dtype in zip(params, (mg.float32, mg.float32, mg.float64), strict=True):
+            p.grad = mg.ones(2, dtype=dtype)
+        optimizer.step()
+    assert optimizer._joined, "nothing was joined"
+    assert [p.tolist() for p in params] == [pytest.approx([0.25, 0.25])] * 3
+
+
 def test_joined_parameters_keep_their_memory():
     """An array that a user took from a parameter shows every step."""
     params = [mg.ones(3).requires_grad_(), mg.ones(4).requires_grad_()]

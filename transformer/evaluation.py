@@ -13,7 +13,7 @@ from minigrad import Tensor
 from minigrad.nn import functional as F
 from transformer.model import Transformer
 
-LEAST_PART = 250  # tokens: a shorter text is no part
+MIN_PART_TOKENS = 250  # a shorter text is not cut
 N_PARTS = 32
 """Into so many consecutive parts a text is cut to see how far its loss can be trusted."""
 
@@ -88,7 +88,7 @@ def standard_error(totals: Sequence[float], weights: Sequence[float]) -> float:
     return math.sqrt(n / (n - 1) * deviations) / math.fsum(weights)
 
 
-def parts_of(n: int, least: int = LEAST_PART) -> list[slice]:
+def parts_of(n: int, least: int = MIN_PART_TOKENS) -> list[slice]:
     """Return where to cut n tokens into up to :data:`N_PARTS` consecutive parts, none smaller than ``least``.
 
     >>> parts_of(10, least=4)

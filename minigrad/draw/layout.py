@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 SWEEPS = 24  # of each of the two improvements: both settle much earlier
-STRAIGHT = 4.0  # how much more a long link wants to be straight than a short one
+LONG_LINK_WEIGHT = 4.0  # how much more a long link wants to be straight than a short one
 
 
 @dataclass(eq=False)
@@ -136,14 +136,9 @@ def reorder(rows: list[list[Spot]], from_the_left: bool) -> None:
         position: dict[Spot, float] = {}
         for k, spot in enumerate(row):
             neighbours = spot.left if from_the_left else spot.right
-            places = [place_in(rows, neighbour) for neighbour in neighbours]
+            places = [rows[neighbour.column].index(neighbour) for neighbour in neighbours]
             position[spot] = sum(places) / len(places) if places else float(k)
         row.sort(key=position.__getitem__)
-
-
-def place_in(rows: list[list[Spot]], spot: Spot) -> int:
-    """Return the position of a spot in its column."""
-    return rows[spot.column].index(spot)
 
 
 def crossings(rows: list[list[Spot]]) -> int:
@@ -173,7 +168,7 @@ def settle(rows: list[list[Spot]], gap: float) -> None:
             for spot in row:
                 pull, weight = 1e-6 * spot.y, 1e-6
                 for neighbour in (*spot.left, *spot.right):
-                    strength = STRAIGHT if spot.passing and neighbour.passing else 1.0
+                    strength = LONG_LINK_WEIGHT if spot.passing and neighbour.passing else 1.0
                     pull += strength * neighbour.y
                     weight += strength
                 wishes.append(pull / weight)

@@ -10,7 +10,7 @@ import numpy as np
 
 from minigrad.tensor import Tensor
 
-SMALL = 8192  # elements: up to here the calls cost more than copying the parameter and its gradient
+LARGEST_JOINED = 8192  # elements: up to here the calls cost more than copying the parameter and its gradient
 
 
 class Joined:

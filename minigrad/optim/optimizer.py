@@ -11,7 +11,7 @@ import numpy as np
 
 from minigrad.graph import enable_grad, no_grad
 from minigrad.nn.module import clear_gradients
-from minigrad.optim.joined import SMALL, Joined
+from minigrad.optim.joined import LARGEST_JOINED, Joined
 from minigrad.tensor import Tensor
 
 
@@ -124,7 +124,12 @@ class Optimizer:
 
         At first each is updated by itself, which makes its state.
         """
-        small = [p for p in parameters if p._data.size <= SMALL and p.dtype == p.grad.dtype == parameters[0].dtype]
+        dtype = parameters[0].dtype if parameters else None
+        small: list[Tensor] = []
+        others: list[Tensor] = []
+        for p in parameters:
+            fits = p._data.size <= LARGEST_JOINED and p.dtype == p.grad.dtype == dtype
+            (small if fits else others).append(p)
         states = [self.state.get(p, {}) for p in small]
         if len(small) < 2 or not all(states):
             return parameters
@@ -136,7 +141,7 @@ class Optimizer:
         joined.gather()
         self.update(joined.x, joined.gradient, joined.state, self.param_groups[k])
         joined.scatter()
-        return [p for p in parameters if p._data.size > SMALL or p.dtype != parameters[0].dtype]
+        return others
 
     def update(
         self,

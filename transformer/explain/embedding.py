@@ -12,6 +12,7 @@ from transformer.explain.packing import packed
 NEIGHBOURS = 6
 LARGEST_TABLE = 80_000  # numbers of a table that goes into the page whole
 LARGEST_MAP = 600  # tokens on the map
+ROUNDS = 200  # of the iteration that finds its axes
 
 
 def embedding(subject: Subject) -> dict[str, Any]:
@@ -37,8 +38,8 @@ def embedding(subject: Subject) -> dict[str, Any]:
     }
 
 
-def nearest_rows(table: Tensor, ids: list[int], count: int = NEIGHBOURS) -> list[list[list[float]]]:
-    """Return for each id the rows at the smallest angle to its own, as [[id, cosine], …], itself left out."""
+def nearest_rows(table: Tensor, ids: list[int]) -> list[list[list[float]]]:
+    """Return for each id the few rows at the smallest angle to its own, as [[id, cosine], …], itself left out."""
     unit = table / table.norm(dim=1, keepdim=True).clamp(min=1e-30)  # (V, d)
     cosines = unit[mg.tensor(ids)] @ unit.T  # (ids, V)
     found = []
@@ -46,13 +47,13 @@ def nearest_rows(table: Tensor, ids: list[int], count: int = NEIGHBOURS) -> list
         values, order = row.sort(descending=True, stable=True)
         pairs = [
             [int(o), float(v)]
-            for o, v in zip(order[: count + 1].tolist(), values[: count + 1].tolist(), strict=True)
+            for o, v in zip(order[: NEIGHBOURS + 1].tolist(), values[: NEIGHBOURS + 1].tolist(), strict=True)
         ]
-        found.append([pair for pair in pairs if pair[0] != id][:count])
+        found.append([pair for pair in pairs if pair[0] != id][:NEIGHBOURS])
     return found
 
 
-def principal_axes(table: Tensor, rounds: int = 200) -> tuple[Tensor, float]:
+def principal_axes(table: Tensor) -> tuple[Tensor, float]:
     """Return the two directions (d, 2) along which the rows differ most, and the share of the variance on them.
 
     Orthogonal iteration: multiply two vectors by the covariance again and again, and keep them orthonormal.
@@ -62,7 +63,7 @@ def principal_axes(table: Tensor, rounds: int = 200) -> tuple[Tensor, float]:
     d = table.shape[1]
     first = mg.rand(d, generator=mg.Generator().manual_seed(1), dtype=mg.float64)
     second = mg.rand(d, generator=mg.Generator().manual_seed(2), dtype=mg.float64)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         first = covariance @ first
         first = first / first.norm().clamp(min=1e-300)
         second = covariance @ second

@@ -7,14 +7,14 @@ from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor
-from minigrad.nn import functional as F
 from transformer.data import DataError
 from transformer.embedding import sinusoids
+from transformer.evaluation import position_losses
 from transformer.explain.material import Material, Subject
 from transformer.explain.packing import packed
 
-BEYOND = 4  # contexts that the loss is measured over
-WINDOWS = 24
+TIMES_CONTEXT = 4  # how far the loss is measured
+MEASURED_WINDOWS = 24  # of held-out text: at least so many, if it is long enough
 
 
 def positions(subject: Subject) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def beyond(material: Material) -> dict[str, Any]:
 def loss_by_position(material: Material) -> dict[str, Any]:
     """Return :func:`beyond`'s numbers, or why there are none."""
     config = material.model.config
-    length = BEYOND * config.context
+    length = TIMES_CONTEXT * config.context
     if config.positions == "learned":
         return {"missing": f"this model's positions are learned, and end at {config.context}: it can't go further"}
     try:
@@ -113,17 +113,5 @@ def loss_by_position(material: Material) -> dict[str, Any]:
         return {"missing": str(error)}
     if len(ids) < length + 1:
         return {"missing": f"the held-out text has {len(ids):,} tokens, fewer than {length + 1:,}"}
-    count = min(WINDOWS, len(ids) // (length + 1))
-    stride = (len(ids) - length - 1) // max(1, count - 1)
-    windows = mg.tensor([ids[i * stride : i * stride + length + 1] for i in range(count)])  # (B, 4 T + 1)
-    losses = []
-    for window in windows.split(4):
-        with mg.no_grad():
-            logits = material.model(window[:, :-1])  # (B, 4 T, V)
-            losses.append(
-                F.cross_entropy(
-                    logits.reshape(-1, config.vocab_size), window[:, 1:].reshape(-1), reduction="none"
-                ).reshape(-1, length)
-            )
-    mean = mg.cat(losses).mean(0)  # (4 T,)
-    return {"context": config.context, "windows": count, "losses": packed(mean)}
+    losses = position_losses(material.model, mg.tensor(ids), length, MEASURED_WINDOWS * length)  # (W, 4 T)
+    return {"context": config.context, "windows": len(losses), "losses": packed(losses.mean(0))}
