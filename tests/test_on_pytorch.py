@@ -212,7 +212,7 @@ class TestExport:
     def test_the_documented_lines_load_it_and_give_the_same_logits(self, torch, exported, ids):
         model, path = exported
         program, _ = section("## Export, and load")
-        assert path.with_suffix(".py").read_text(encoding="utf-8") == program == DECODER
+        assert path.with_name("decoder.py").read_text(encoding="utf-8") == program == DECODER
         variables = {}
         exec(program, variables)
         twin = variables["load"](path)
@@ -250,14 +250,14 @@ class TestExport:
         for _ in range(2):  # its own files it replaces
             assert main(["export", "--out", str(run)]) == 0
         printed = capsys.readouterr().out
-        for name in ("model.safetensors", "model.json", "model.py"):
+        for name in ("model.safetensors", "model.json", "decoder.py"):
             assert (run / "pytorch" / name).is_file()
             assert f"wrote  {run / 'pytorch' / name}" in printed
         assert 'load("model.safetensors")' in printed
         assert main(["evaluate", "--out", str(run / "pytorch" / "model.safetensors")]) == 2
         assert "is not a checkpoint written by `transformer train`" in capsys.readouterr().err
 
-    @pytest.mark.parametrize("name", ["model.safetensors", "model.json", "model.py"])
+    @pytest.mark.parametrize("name", ["model.safetensors", "model.json", "decoder.py"])
     def test_what_is_no_export_stays(self, tmp_path, capsys, name):
         checkpoint = tmp_path / "best.safetensors"
         save_checkpoint(checkpoint, Transformer(Config(3, context=4)), CharTokenizer("abc"))
@@ -302,10 +302,10 @@ class TestPage:
         capsys.readouterr()
         monkeypatch.chdir(tmp_path / "pytorch")
         monkeypatch.syspath_prepend(str(tmp_path / "pytorch"))
-        monkeypatch.delitem(sys.modules, "model", raising=False)
+        monkeypatch.delitem(sys.modules, "decoder", raising=False)
         _, program = section("## Export, and load")
         exec(program, {})
-        monkeypatch.delitem(sys.modules, "model")
+        monkeypatch.delitem(sys.modules, "decoder")
         written = capsys.readouterr().out.removesuffix("\n")
         assert written.startswith("The ")
         assert len(written) == 100

@@ -90,8 +90,7 @@ def named(prefix: str, layer: nn.Module) -> dict[str, Tensor]:
 def export(model: Transformer, tokenizer: Tokenizer, path: Path) -> list[Path]:
     """Write a model for PyTorch: its weights to ``path``, and beside it config and tokenizer, and a program.
 
-    The program, with the suffix .py, is :data:`DECODER`, whose ``load(path)`` returns the model.  All can be read
-    without this package.
+    The program, ``decoder.py``, is :data:`DECODER`.  Its ``load(path)`` returns the model, without this package.
 
     Returns:
         The files that were written.
@@ -102,7 +101,7 @@ def export(model: Transformer, tokenizer: Tokenizer, path: Path) -> list[Path]:
     """
     if path.suffix != ".safetensors":
         raise ValueError(f"the weights go to a file that ends in .safetensors, not '{path}'")
-    beside, program = path.with_suffix(".json"), path.with_suffix(".py")
+    beside, program = path.with_suffix(".json"), path.with_name("decoder.py")
     for file in (path, beside, program):
         if file.exists() and not is_export(file):
             raise ValueError(f"'{file}' exists and is no export, so it is not replaced: name another file")

@@ -42,6 +42,6 @@ def run(arguments: argparse.Namespace) -> None:
 next, in {program.parent}, with PyTorch (pip install torch safetensors):
 
     import torch
-    from {program.stem} import load
+    from decoder import load
     model = load("{weights.name}")
     logits = model(torch.tensor([[0, 1, 2]]))  # token ids (B, T) to scores (B, T, V)""")
