@@ -319,9 +319,9 @@ class Op(Generic[P]):
         node: Node | None = None
         if wanted and _recording.get():
             plan = self.plans.get((len(inputs), wanted)) or self.make_plan(len(inputs), wanted)
-            if len(inputs) in plan.values:  # a write to one of them would go unnoticed
-                raise RuntimeError(f"{self.name} has several results, so that its rule can't name 'out'")
             if plan.arguments:
+                if len(inputs) in plan.values:  # a write to one of them would go unnoticed
+                    raise RuntimeError(f"{self.name} has several results, so that its rule can't name 'out'")
                 values += (arrays, saved)
                 shapes, kinds = [a.shape for a in arrays], [a.dtype for a in arrays]
                 node = plan.record(plan, inputs, values, NEVER_WRITTEN, shapes, kinds)
@@ -358,7 +358,7 @@ class Op(Generic[P]):
         if self.joint is None:
             rules = [self.rules[self.parameters[i]] for i in arguments]
         else:
-            rules = [self.joint] if arguments else []
+            rules = [self.joint]
         values: dict[int, str] = {}  # position → name
         shapes: dict[int, None] = {}
         for rule in rules:
@@ -574,7 +574,7 @@ def write_out_rules(
     if results is None:
         body = f"({', '.join(written)},)" if written else "()"
     else:
-        body = f"[gradients[i] for gradients in [{written[0]}] for i in {results!r}]" if written else "()"
+        body = f"[gradients[i] for gradients in [{written[0]}] for i in {results!r}]"
     made: Callable[..., Sequence[Any]] = eval(f"lambda g, saved: {body}", {"rules": rules})
     return made
 
