@@ -89,5 +89,7 @@ def faults(site: Path) -> Iterator[str]:
 
 if __name__ == "__main__":
     found = list(faults(Path(sys.argv[1])))
-    print(*found or ["the site fetches nothing, and everything public is documented"], sep="\n")
+    print(*found[:20] or ["the site fetches nothing, and everything public is documented"], sep="\n")
+    if len(found) > 20:
+        print(f"… and {len(found) - 20} more")
     sys.exit(1 if found else 0)

@@ -1,13 +1,14 @@
 """What mkdocstrings is told about this project's source, as an extension of Griffe, which reads it.
 
-- An operation that is a class attribute (``exp = elementwise.exp``) is documented as the method that it is.
-- An operation's documentation ends with the rules that compute its gradient.
+- An operation is documented as the function or the method that it is, under each of its names.
+- Its documentation ends with the rules that compute its gradient, and its source is that of its declaration.
 - ``:func:`name``` in a docstring becomes a link, if that name is documented.
 - Two backquotes around code become one, and an example is shown as one, as Markdown has it.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import itertools
 import re
@@ -22,23 +23,14 @@ for place in (HERE, HERE.parents[1]):
     if str(place) not in sys.path:
         sys.path.insert(0, str(place))
 
-from minigrad.methods import Methods  # noqa: E402
-from minigrad.methods_inplace import InPlaceMethods  # noqa: E402
-from minigrad.op import Op, registry  # noqa: E402
+from minigrad.op import Op  # noqa: E402
 from minigrad.rule_text import rule_text  # noqa: E402
-from minigrad.tensor import Tensor  # noqa: E402
 
 EXAMPLE = re.compile(r"^(( *)>>> .*\n(?:\2.*\S.*(?:\n|\Z))*)", re.MULTILINE)
 """A line that a reader types into Python, and what follows it up to an empty line."""
 
-PARTS_OF_TENSOR = {
-    "minigrad.methods.Methods": Methods,
-    "minigrad.methods_inplace.InPlaceMethods": InPlaceMethods,
-    "minigrad.tensor.Tensor": Tensor,
-}
 FULL_NAMES = {"minigrad.tensor": "minigrad.creation.tensor", "minigrad.draw": "minigrad.draw.draw"}
 """Functions that have the name of a module."""
-OPERATIONS = {f"{o.forward.__module__}.{o.forward.__name__}": o for o in registry.values()}
 
 
 def rules_of(operation: Op[...]) -> str:
@@ -96,80 +88,82 @@ def resolve(name: str, near: str) -> str:
     return f"{parent}.{name}"
 
 
+class Declared(griffe.Function):
+    """An operation under one of its names, with the source of its declaration, wherever that name was given."""
+
+    declared_in: Path
+
+    @property
+    def filepath(self) -> Path:
+        """The file of the declaration."""
+        return self.declared_in
+
+
+def declared(name: str, place: griffe.Module | griffe.Class, operation: Op[...]) -> Declared:
+    """Return what an operation is in a module, a function, or in a class, a method."""
+    kinds = griffe.ParameterKind
+    parameters = []
+    for parameter in inspect.signature(operation.forward).parameters.values():
+        kind = kinds.var_positional if parameter.kind is parameter.VAR_POSITIONAL else kinds.positional_or_keyword
+        default = None if parameter.default is parameter.empty else repr(parameter.default)
+        shown = "Tensor" if parameter.annotation == "Array" else parameter.annotation
+        annotation = None if shown is parameter.empty else griffe.ExprName(shown)
+        parameters.append(griffe.Parameter(parameter.name, annotation=annotation, kind=kind, default=default))
+    if isinstance(place, griffe.Class):
+        parameters[0] = griffe.Parameter("self", kind=kinds.positional_or_keyword)
+    function = inspect.unwrap(operation.forward)
+    lines, first = inspect.getsourcelines(function)
+    made = Declared(
+        name,
+        parameters=griffe.Parameters(*parameters),
+        returns=griffe.ExprName("Tensor"),
+        lineno=first,
+        endlineno=first + len(lines) - 1,
+        parent=place,
+    )
+    made.declared_in = Path(inspect.getfile(function))
+    made.docstring = griffe.Docstring(with_rules(inspect.getdoc(operation.forward) or "", operation), parent=made)
+    return made
+
+
+def living(thing: griffe.Module | griffe.Class) -> Any:
+    """Return the module or class itself, which Griffe has only read."""
+    module = thing if isinstance(thing, griffe.Module) else thing.module
+    value: Any = importlib.import_module(module.path)
+    for name in thing.path.removeprefix(module.path).split(".")[1:]:
+        value = inspect.getattr_static(value, name)
+    return value
+
+
 class Operations(griffe.Extension):
     """The extension."""
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
         """Change what Griffe has read of a package, once it is whole."""
-        if pkg.path == "minigrad":
-            for path, kind in PARTS_OF_TENSOR.items():
-                self.methods(pkg[path.removeprefix("minigrad.")], kind)
-        self.visit(pkg)
+        if pkg.path in ("minigrad", "transformer"):
+            self.visit(pkg)
 
     def visit(self, thing: griffe.Module | griffe.Class) -> None:
         """Change the docstrings of everything in a module or class."""
+        if thing.path.endswith("__main__"):
+            return
+        itself = living(thing)
         if thing.docstring is not None:
             thing.docstring.value = links(thing.docstring.value, f"{thing.path}.x")
-        for member in list(thing.members.values()):
+        for name in getattr(itself, "__all__", ()):  # also those that Griffe can't see: sigmoid, tanh = …
+            if name not in thing.members and isinstance(getattr(itself, name), Op):
+                thing.set_member(name, declared(name, thing, getattr(itself, name)))
+        for name, member in list(thing.members.items()):
             if member.is_alias:
                 continue
             if isinstance(member, griffe.Module | griffe.Class):
                 self.visit(member)
-            else:
-                self.change(member)
-
-    def change(self, member: Any) -> None:
-        """Add rules and links to a function's or attribute's docstring."""
-        operation = OPERATIONS.get(member.path)
-        if operation is not None and member.is_function:
-            hide_arrays(member)
-            if member.docstring is not None:
-                member.docstring.value = with_rules(member.docstring.value, operation)
-        if member.docstring is not None:
-            member.docstring.value = links(member.docstring.value, member.path)
-
-    def methods(self, part: griffe.Class, kind: type) -> None:
-        """Make methods of a class's attributes that are operations, or other names of methods."""
-        for name, member in list(part.members.items()):
-            if not isinstance(member, griffe.Attribute) or name.startswith("_"):
                 continue
-            value = inspect.getattr_static(kind, name, None)
+            value = inspect.getattr_static(itself, name, None)
             if isinstance(value, Op):
-                part.set_member(name, method(name, member, value))
-            elif inspect.isfunction(value) and value.__name__ != name:
+                member = declared(name, thing, value)
+                thing.set_member(name, member)
+            elif isinstance(member, griffe.Attribute) and inspect.isfunction(value):
                 member.docstring = griffe.Docstring(f"Another name of :meth:`{value.__name__}`.", parent=member)
-
-
-def hide_arrays(function: griffe.Function) -> None:
-    """Show the tensors that a user passes in place of the arrays that the forward function gets of them."""
-    for parameter in function.parameters:
-        if str(parameter.annotation) == "Array":
-            parameter.annotation = griffe.ExprName("Tensor", parent=module_of_tensor(function))
-    if str(function.returns) in ("Array", "Any"):
-        function.returns = griffe.ExprName("Tensor", parent=module_of_tensor(function))
-    function.decorators = []
-
-
-def module_of_tensor(function: griffe.Function) -> Any:
-    """Return the module in which "Tensor" means what a reader takes it for."""
-    return function.package["tensor"] if "tensor" in function.package.members else function.parent
-
-
-def method(name: str, attribute: griffe.Attribute, operation: Op[...]) -> griffe.Function:
-    """Return the method that an operation is, as a class attribute of that name."""
-    kinds = griffe.ParameterKind
-    parameters = [griffe.Parameter("self", kind=kinds.positional_or_keyword)]
-    for parameter in list(inspect.signature(operation.forward).parameters.values())[1:]:
-        default = None if parameter.default is parameter.empty else repr(parameter.default)
-        parameters.append(griffe.Parameter(parameter.name, kind=kinds.positional_or_keyword, default=default))
-    made = griffe.Function(
-        name,
-        parameters=griffe.Parameters(*parameters),
-        returns=griffe.ExprName("Tensor"),
-        lineno=attribute.lineno,
-        endlineno=attribute.endlineno,
-        parent=attribute.parent,
-    )
-    text = with_rules(inspect.getdoc(operation.forward) or "", operation)
-    made.docstring = griffe.Docstring(text, parent=made)
-    return made
+            if member.docstring is not None:
+                member.docstring.value = links(member.docstring.value, member.path)

@@ -32,8 +32,6 @@ WHOLE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGEL
 SHIM = "https://unpkg.com/iframe-worker/shim"
 """What the theme's plugin for offline use would fetch."""
 
-PYTORCH = "from-minigrad-to-pytorch.md"
-
 
 def sources() -> list[Path]:
     """Return the files of the packages, relative to the repository."""
@@ -144,8 +142,6 @@ def on_config(config: MkDocsConfig) -> Any:
     for section in config.nav or []:
         if "Lessons" in section:
             section["Lessons"] += [f"lessons/{path.stem}.md" for path in notebooks.LESSONS]
-        if "How it works" in section and (ROOT / "docs" / PYTORCH).exists():
-            section["How it works"].append({"From minigrad to PyTorch": PYTORCH})
     return config
 
 
