@@ -194,6 +194,22 @@ def test_conversions():
         mg.ones(1, requires_grad=True).numpy()
 
 
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty", "full", "rand", "randn"])
+def test_like_another_in_shape_and_dtype_unless_told(name):
+    make, fill = getattr(mg, f"{name}_like"), (3.0,) * (name == "full")
+    x = mg.ones(2, 3, dtype=mg.float64)
+    same, other = make(x, *fill), make(x, *fill, dtype=mg.float32, requires_grad=True)
+    assert (same.shape, same.dtype, same.requires_grad) == ((2, 3), F64, False)
+    assert (other.shape, other.dtype, other.requires_grad) == ((2, 3), np.float32, True)
+    with pytest.raises(RuntimeError, match="floating"):
+        make(x, *fill, dtype=mg.int64, requires_grad=True)
+
+
+def test_places_in_triangles():
+    for mine, theirs in ((mg.tril_indices, np.tril_indices), (mg.triu_indices, np.triu_indices)):
+        assert mine(3, 4, 1).tolist() == [indices.tolist() for indices in theirs(3, 1, 4)]
+
+
 def test_the_shape_and_the_memory_of_another():
     """What PyTorch has for that: a view or a copy in another's shape, and where the elements are."""
     x, other = mg.arange(6), mg.zeros(2, 3)
