@@ -20,7 +20,7 @@ from minigrad.draw import draw as draw
 from minigrad.draw import explain_backward as explain_backward
 from minigrad.dtypes import *
 from minigrad.functional import *
-from minigrad.graph import *
+from minigrad.grad_mode import *
 from minigrad.memory import keep_freed_memory as keep_freed_memory
 from minigrad.random import *
 from minigrad.serialization import load as load

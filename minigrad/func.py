@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from minigrad import autograd
-from minigrad.graph import Node, enable_grad
+from minigrad.grad_mode import enable_grad
+from minigrad.graph import Node
 from minigrad.rules.elementwise import identity
 from minigrad.rules.shape import stack
 from minigrad.tensor import Tensor

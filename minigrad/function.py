@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.graph import Array, Node, Parent, _recording, enable_grad, no_grad
+from minigrad.grad_mode import _recording, enable_grad, no_grad
+from minigrad.graph import Array, Node, Parent
 from minigrad.observers import observers, tell
-from minigrad.op import Plan
+from minigrad.plan import Plan
 from minigrad.tensor import Tensor
 
 

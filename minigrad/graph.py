@@ -14,130 +14,25 @@ all of reverse-mode differentiation: no recursion, no second pass, no sorting be
 
 from __future__ import annotations
 
-import functools
 import itertools
-import weakref
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar, Token
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from minigrad import anomaly
+from minigrad.grad_mode import enable_grad, set_grad_enabled
 from minigrad.observers import Kept
 
-__all__ = [
-    "enable_grad",
-    "inference_mode",
-    "is_grad_enabled",
-    "no_grad",
-    "set_grad_enabled",
-]
-
 if TYPE_CHECKING:
-    from minigrad.op import Op, Plan
+    from minigrad.nn.module import Call
+    from minigrad.op import Op
+    from minigrad.plan import Plan
 
 Array: TypeAlias = Any
 """An ndarray in a normal pass; a Tensor where a derivative is itself differentiated (``create_graph=True``)."""
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-# --- is the graph being recorded? -----------------------------------------------------------------
-
-_recording: ContextVar[bool] = ContextVar("minigrad_recording", default=True)
-
-
-def is_grad_enabled() -> bool:
-    """Return whether operations are being recorded in this thread (or asynchronous task)."""
-    return _recording.get()
-
-
-class set_grad_enabled:
-    """Record operations or not, from here on or inside a ``with`` block or a decorated function.
-
-    The mode belongs to the current thread or task and is restored when the block ends, also by an exception.
-
-    >>> import minigrad as mg
-    >>> x = mg.tensor(2.0, requires_grad=True)
-    >>> with mg.set_grad_enabled(False):
-    ...     y = x * x
-    >>> y.requires_grad
-    False
-    """
-
-    def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
-        self.tokens: list[Token[bool]] = [_recording.set(self.mode)]
-
-    def __enter__(self) -> None:
-        # The call itself has already switched the mode (as in PyTorch); entering only keeps the way back.
-        if not self.tokens:
-            self.tokens.append(_recording.set(self.mode))
-
-    def __exit__(self, *exception: object) -> None:
-        _recording.reset(self.tokens.pop())
-
-    def __call__(self, function: Function) -> Function:
-        """Decorate ``function`` instead: the mode is as before again, and set whenever it runs."""
-        _recording.reset(self.tokens.pop())
-
-        @functools.wraps(function)
-        def with_mode(*args: Any, **kwargs: Any) -> Any:
-            with set_grad_enabled(self.mode):
-                return function(*args, **kwargs)
-
-        return with_mode  # type: ignore[return-value]
-
-
-class _GradMode:
-    """A ``with`` block and decorator that sets one grad mode; may be nested and re-entered."""
-
-    mode: ClassVar[bool]
-
-    @overload
-    def __new__(cls, function: None = None) -> Self: ...
-    @overload
-    def __new__(cls, function: Function) -> Function: ...  # type: ignore[misc]
-    def __new__(cls, function: Any = None) -> Any:
-        """Return the mode; of a function, as in ``@no_grad`` without parentheses, the decorated function."""
-        return super().__new__(cls) if function is None else cls()(function)
-
-    def __init__(self) -> None:
-        self.tokens: list[Token[bool]] = []
-
-    def __enter__(self) -> None:
-        self.tokens.append(_recording.set(self.mode))
-
-    def __exit__(self, *exception: object) -> None:
-        _recording.reset(self.tokens.pop())
-
-    def __call__(self, function: Function) -> Function:
-        @functools.wraps(function)
-        def with_mode(*args: Any, **kwargs: Any) -> Any:
-            with type(self)():
-                return function(*args, **kwargs)
-
-        return with_mode  # type: ignore[return-value]
-
-
-class no_grad(_GradMode):
-    """Do not record: ``with mg.no_grad(): ...`` or ``@mg.no_grad()``.  Nothing is saved for a backward pass."""
-
-    mode = False
-
-
-class inference_mode(no_grad):
-    """The same as :class:`no_grad`, under the name that PyTorch gives to evaluation."""
-
-
-class enable_grad(_GradMode):
-    """Record, also inside an outer :class:`no_grad`."""
-
-    mode = True
-
 
 # --- tensors and nodes, as the engine sees them ---------------------------------------------------
 
@@ -283,27 +178,6 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()} {self.number}>"
-
-
-class Call(NamedTuple):
-    """A call of a module: its result depends on nodes from number ``first`` on that were made in the call."""
-
-    module: weakref.ref[Any]  # a module may hold its own results, and the graph is to be free of cycles
-    first: int
-
-
-def note_call(module: object, first: int, result: object) -> None:
-    """Note on what ``module`` returned (a tensor, or tensors in a tuple, list or dict) that it did."""
-    if isinstance(result, TensorBase):
-        node = result._node
-        if node is not None and node.number > first:
-            node.calls = (*node.calls, Call(weakref.ref(module), first))
-    elif isinstance(result, tuple | list):
-        for part in result:
-            note_call(module, first, part)
-    elif isinstance(result, dict):
-        for part in result.values():
-            note_call(module, first, part)
 
 
 class AccumulateGrad:

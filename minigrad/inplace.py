@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.graph import TensorBase, is_grad_enabled
-from minigrad.op import NEVER_WRITTEN
+from minigrad.grad_mode import is_grad_enabled
+from minigrad.graph import TensorBase
+from minigrad.plan import NEVER_WRITTEN
 from minigrad.rules.indexing import overwrite
 from minigrad.rules.shape import reshape
 

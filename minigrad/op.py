@@ -22,61 +22,41 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Generic,
-    NamedTuple,
-    NoReturn,
-    ParamSpec,
-    TypeAlias,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
 
 import numpy as np
 
-from minigrad.dtypes import category, get_default_dtype, result_dtype
-from minigrad.graph import Array, Node, Parent, TensorBase, View, _recording, backward_pass, enable_grad
+from minigrad.calls import PLAIN_TYPES, bind, explained, no_tensor, promote
+from minigrad.grad_mode import _recording, enable_grad
+from minigrad.graph import Array, Node, Parent, TensorBase, View, backward_pass
 from minigrad.observers import observers, tell
+from minigrad.plan import (
+    NEVER_WRITTEN,
+    Plan,
+    Rule,
+    name_rule,
+    rule_names,
+    write_out_check,
+    write_out_recording,
+    write_out_rules,
+)
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
-Rule: TypeAlias = Callable[..., Any]
 
-# Keywords by which PyTorch and NumPy know what is called otherwise here: translated in this one place.
-ALIASES = {"axis": "dim", "keepdims": "keepdim", "a_min": "min", "a_max": "max", "unbiased": "correction"}
-FIRST_ARGUMENT = ("input", "a", "x1", "tensors")
-SECOND_ARGUMENT = ("other", "b", "x2", "exponent")
-PLAIN_TYPES = frozenset({float, int, bool, type(None), tuple, str})
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 quietly = np.errstate(all="ignore")  # around a forward function: infinities and NaN are values, not warnings
-
-NEVER_WRITTEN = [0, 0]  # the version of what is no Tensor
 
 registry: dict[str, Op[...]] = {}
 """Every operation by name: the rule table of the documentation, and what the property tests draw from."""
 
 numpy_functions: dict[Any, Callable[..., Any]] = {}
 """NumPy's functions, and what runs in their place when an argument is a Tensor."""
-
-
-class Plan(NamedTuple):
-    """What to save, and which rules to run, when certain arguments want a gradient."""
-
-    op: Any  # the operation that the plan belongs to
-    arguments: tuple[int, ...]  # the positions of those arguments
-    values: tuple[int, ...]  # the positions of the values to save; the output's is one after the last argument's
-    names: tuple[str, ...]  # what those values are called
-    rules: tuple[tuple[Rule, tuple[int | slice, ...]], ...]  # and where a rule's values are among the saved ones
-    record: Callable[..., Node]  # (inputs, values, version, shape, dtype) → the node of a call
-    pull: Callable[[Array, Sequence[Any]], Sequence[Any]]  # (g, saved) → the gradients of all `arguments`
-    modified: Callable[[Sequence[Any]], bool]  # (versions) → whether a saved value was written since
 
 
 class Op(Generic[P]):
@@ -160,7 +140,7 @@ class Op(Generic[P]):
                 dtype = a.dtype
                 if dtype is b.dtype and (dtype is FLOAT32 or dtype is FLOAT64):
                     return self.of_pair(x, y, a, b)  # type: ignore[no-any-return]
-        inputs: Any = args if not kwargs and len(args) == self.arity else self.bind(args, kwargs)
+        inputs: Any = args if not kwargs and len(args) == self.arity else bind(self, args, kwargs)
         values = list(inputs)
         first: Any = None
         common: Any = None
@@ -180,14 +160,14 @@ class Op(Generic[P]):
             elif type(argument) not in PLAIN_TYPES:
                 plain = False
         if first is None and not self.internal:
-            self.refuse(inputs)
+            raise no_tensor(self, inputs)
         if self.promote is not None and not (plain and common.kind == "f" and not self.variadic):
-            self.promote_operands(inputs, values)
+            promote(self, inputs, values)
 
         try:
             out = self.forward(*values) if not self.variadic else self.call_variadic(values)
         except (ValueError, TypeError) as error:
-            raise self.explain(error, values) from None
+            raise explained(self, error, values) from None
         saved = None
         if self.returns_saved:
             out, saved = out
@@ -219,7 +199,7 @@ class Op(Generic[P]):
         try:
             out = self.forward(a, b)
         except ValueError as error:
-            raise self.explain(error, (a, b)) from None
+            raise explained(self, error, (a, b)) from None
         if type(out) is not np.ndarray:
             out = np.asarray(out)
         result = TensorBase.result_class(out)
@@ -231,79 +211,6 @@ class Op(Generic[P]):
         if (watching := observers.get()) is not None:
             tell(watching, result._node, self, (a, b), [out])
         return result
-
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return all arguments in order: positional, by keyword (also PyTorch's and NumPy's), or by default.
-
-        Raises:
-            TypeError: an argument is missing, unknown or given twice.
-        """
-        given = dict(kwargs)
-        if self.variadic:
-            names = self.parameters[1:]
-            tensors, args = tuple(args), ()
-        else:
-            names, tensors = self.parameters, ()
-            if len(args) > len(names):
-                raise TypeError(f"{self.name}() takes ({', '.join(names)}), but {len(args)} arguments were given")
-        bound = dict(zip(names, args, strict=False))
-        for name, value in given.items():
-            target = name
-            if target not in names:
-                target = ALIASES.get(name, name)
-            if target == "dim" and target not in names and "dims" in names:
-                target = "dims"
-            if target not in names and name in FIRST_ARGUMENT:
-                target = names[0]
-            if target not in names and name in SECOND_ARGUMENT and len(names) > 1:
-                target = names[1]
-            if target not in names:
-                raise TypeError(f"{self.name}() has no argument '{name}'; it takes ({', '.join(names)})")
-            if target in bound:
-                raise TypeError(f"{self.name}() got two values for argument '{target}'")
-            bound[target] = value
-        missing = [name for name in names if name not in bound and name not in self.defaults]
-        if missing:
-            raise TypeError(f"{self.name}() needs the argument '{missing[0]}'; it takes ({', '.join(names)})")
-        return tensors + tuple(bound[name] if name in bound else self.defaults[name] for name in names)
-
-    def refuse(self, inputs: Sequence[Any]) -> NoReturn:
-        """Raise for a call without any Tensor."""
-        found = type(inputs[0]).__name__ if inputs else "no argument"
-        raise TypeError(f"{self.name}() expects a Tensor, not {found}; make one with minigrad.tensor(...)")
-
-    def explain(self, error: Exception, values: Sequence[Any]) -> Exception:
-        """Return NumPy's complaint as the error that PyTorch raises, with the operation's name in it."""
-        if isinstance(error, np.exceptions.AxisError):
-            return error  # an IndexError that names the dimension and the number of dimensions
-        if isinstance(error, ValueError):
-            return RuntimeError(f"{self.name}: {error}")
-        no_such_loop = "ufunc '" in str(error) or "numpy boolean" in str(error)
-        if not no_such_loop or any(isinstance(value, str) for value in values):
-            return error
-        kinds = " and ".join(str(value.dtype) for value in values if isinstance(value, np.ndarray))
-        return RuntimeError(f"{self.name} is not defined for {kinds}")
-
-    def promote_operands(self, inputs: Sequence[Any], values: list[Any]) -> None:
-        """Bring the operands to their common dtype, in place in ``values``.
-
-        NumPy scalars and 0-d arrays that are no Tensors count as Python scalars: they never widen a float32.
-        """
-        operands = self.operands if not self.variadic else range(len(inputs) - len(self.parameters) + 1)
-        for i in operands:
-            if not isinstance(inputs[i], TensorBase) and type(values[i]) not in PLAIN_TYPES:
-                array = np.asarray(values[i])
-                values[i] = array.item() if array.ndim == 0 else array
-        present = [values[i] for i in operands if values[i] is not None]
-        dtype = result_dtype(present)
-        if self.promote == "float" and category(dtype) < 2:
-            dtype = get_default_dtype()
-        weak = not any(isinstance(value, np.ndarray) for value in present)  # where(condition, 1.0, 0.0)
-        for i in operands:
-            if self.variadic or (weak and values[i] is not None):
-                values[i] = np.asarray(values[i], dtype)  # also a number: einsum and stack look at its shape
-            elif isinstance(values[i], np.ndarray) and values[i].dtype != dtype:
-                values[i] = values[i].astype(dtype)
 
     def call_variadic(self, values: Sequence[Any]) -> Any:
         """Call ``forward`` with the tensors in order and the options by keyword."""
@@ -531,76 +438,6 @@ def kernel(
         )
 
     return declare
-
-
-# A plan is carried out for every recorded operation and every step back.  Loops over its short tuples would cost
-# more than the arithmetic on a small array; so each is written out as one expression when the plan is made.
-
-
-def write_out_recording(
-    n: int, arguments: Sequence[int], values: Sequence[int], shapes: Sequence[int]
-) -> Callable[..., Node]:
-    """Return the function (plan, inputs, values, version, shape, dtype) → node of a plan.
-
-    ``inputs`` are the n arguments of the call, ``values`` their arrays, then the output, then what the forward
-    function saved of its own; ``version`` is the output's.
-    """
-    parents = [f"inputs[{i}]._node or inputs[{i}]" for i in arguments]
-    saved = [f"values[{i}]" for i in values] + [f"values[{i}].shape" for i in shapes]
-    versions = []
-    for i in values:
-        if i <= n:  # of what the forward function saved of its own nobody else knows
-            counter = (
-                f"inputs[{i}]._version" if i in arguments else f"getattr(inputs[{i}], '_version', NEVER_WRITTEN)"
-            )
-            counter = "version" if i == n else counter
-            versions.append(f"{counter}, {counter}[0]")
-    parts = [f"({', '.join(part)},)" if part else "()" for part in (parents, saved, versions)]
-    made: Callable[..., Node] = eval(
-        f"lambda plan, inputs, values, version, shape, dtype: Node(plan, {', '.join(parts)}, shape, dtype)"
-    )
-    return made
-
-
-def write_out_rules(
-    calls: Sequence[tuple[Rule, Sequence[int | slice]]], results: Sequence[int] | None
-) -> Callable[[Array, Sequence[Any]], Sequence[Any]]:
-    """Return the function (g, saved) → gradients of a plan; of a joint rule's gradients those in ``results``."""
-    written = []
-    for k, (_, where) in enumerate(calls):
-        given = [f"saved[{i.start}:{i.stop}]" if isinstance(i, slice) else f"saved[{i}]" for i in where]
-        written.append(f"rules[{k}]({', '.join(['g', *given])})")
-    rules = [rule for rule, _ in calls]
-    if results is None:
-        body = f"({', '.join(written)},)" if written else "()"
-    else:
-        body = f"[gradients[i] for gradients in [{written[0]}] for i in {results!r}]"
-    made: Callable[..., Sequence[Any]] = eval(f"lambda g, saved: {body}", {"rules": rules})
-    return made
-
-
-def write_out_check(n: int) -> Callable[[Sequence[Any]], bool]:
-    """Return the function (versions) → whether one of n saved values was written since it was saved."""
-    tests = [f"versions[{2 * k}][0] != versions[{2 * k + 1}]" for k in range(n)]
-    made: Callable[[Sequence[Any]], bool] = eval(f"lambda versions: {' or '.join(tests) or False}")
-    return made
-
-
-def rule_names(rule: Rule) -> tuple[str, ...]:
-    """Return what a rule names besides the cotangent.
-
-    >>> rule_names(lambda g, y, x_shape: g)
-    ('y', 'x_shape')
-    """
-    return tuple(name for name in list(inspect.signature(rule).parameters)[1:] if name != "wanted")
-
-
-def name_rule(rule: Rule, operation: str, argument: str) -> Rule:
-    """Give a nameless rule the name that a traceback or a profile should show."""
-    if rule.__name__ == "<lambda>":
-        rule.__name__ = rule.__qualname__ = f"{operation}_gradient_of_{argument}"
-        rule.__code__ = rule.__code__.replace(co_name=rule.__name__)
-    return rule
 
 
 def shares_memory(view: np.ndarray[Any, Any], base: np.ndarray[Any, Any]) -> bool:

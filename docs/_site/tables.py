@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import minigrad as mg
-from minigrad.op import Op, registry, rule_names
+from minigrad.op import Op, registry
+from minigrad.plan import rule_names
 from minigrad.rule_text import first_sentence, rule_text
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from minigrad.graph import Node, Parent, TensorBase
-from minigrad.op import Op, rule_names
+from minigrad.op import Op
+from minigrad.plan import rule_names
 
 RESHAPING = ("reshape", "squeeze", "unsqueeze")  # the shape of their result says all
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from minigrad.draw.values import argument_name, named_values, saved_by
-from minigrad.graph import Node, Parent, modified_since, no_grad, sum_to
+from minigrad.grad_mode import no_grad
+from minigrad.graph import Node, Parent, modified_since, sum_to
 from minigrad.op import Op
 
 

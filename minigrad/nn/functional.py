@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import dtypes
-from minigrad.graph import no_grad
+from minigrad.grad_mode import no_grad
 from minigrad.kernels.activation import gelu
 from minigrad.kernels.attention import _attention, attention_composed
 from minigrad.kernels.cross_entropy import _cross_entropy

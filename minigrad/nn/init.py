@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from minigrad import special
-from minigrad.graph import no_grad
+from minigrad.grad_mode import no_grad
 from minigrad.random import Generator, rand, randn
 from minigrad.tensor import Tensor
 

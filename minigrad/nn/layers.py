@@ -9,7 +9,7 @@ from typing import Any, Self
 from minigrad.creation import empty, ones, zeros
 from minigrad.devices import check_device
 from minigrad.dtypes import int64
-from minigrad.graph import no_grad
+from minigrad.grad_mode import no_grad
 from minigrad.nn import functional as F
 from minigrad.nn import init
 from minigrad.nn.module import Module, Parameter

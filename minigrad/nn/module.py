@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from minigrad import dtypes
 from minigrad.arguments import as_array
-from minigrad.graph import Node, no_grad, note_call
+from minigrad.grad_mode import no_grad
+from minigrad.graph import Node, TensorBase
 from minigrad.nn.summary import Summary
 from minigrad.tensor import HookHandle, Tensor
 
@@ -59,6 +61,27 @@ class IncompatibleKeys(NamedTuple):
 
     missing_keys: list[str]
     unexpected_keys: list[str]
+
+
+class Call(NamedTuple):
+    """A call of a module: its result depends on nodes from number ``first`` on that were made in the call."""
+
+    module: weakref.ref[Any]  # a module may hold its own results, and the graph is to be free of cycles
+    first: int
+
+
+def note_call(module: object, first: int, result: object) -> None:
+    """Note on what ``module`` returned (a tensor, or tensors in a tuple, list or dict) that it did."""
+    if isinstance(result, TensorBase):
+        node = result._node
+        if node is not None and node.number > first:
+            node.calls = (*node.calls, Call(weakref.ref(module), first))
+    elif isinstance(result, tuple | list):
+        for part in result:
+            note_call(module, first, part)
+    elif isinstance(result, dict):
+        for part in result.values():
+            note_call(module, first, part)
 
 
 class Module:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minigrad.graph import Node, TensorBase, below, enable_grad
+from minigrad.grad_mode import enable_grad
+from minigrad.graph import Node, TensorBase, below
 from minigrad.observers import observing
 from minigrad.random import get_rng_state, set_rng_state
 from minigrad.rules.linalg import parse_einsum

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.graph import no_grad
+from minigrad.grad_mode import no_grad
 from minigrad.rules.shape import cat
 from minigrad.tensor import Tensor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minigrad.graph import enable_grad
+from minigrad.grad_mode import enable_grad
 from minigrad.optim.optimizer import Optimizer, check_state
 
 

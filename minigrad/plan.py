@@ -1,0 +1,100 @@
+"""What a recorded operation saves and what its rules are given, worked out once and written out as code.
+
+A *rule* names what it needs (see :mod:`minigrad.op`).  A :class:`Plan` says, for one operation and one set of
+arguments that want a gradient, which values those are and where a rule finds them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from minigrad.graph import Array, Node
+
+Rule: TypeAlias = Callable[..., Any]
+
+NEVER_WRITTEN = [0, 0]  # the version of what is no Tensor
+
+
+class Plan(NamedTuple):
+    """What to save, and which rules to run, when certain arguments want a gradient."""
+
+    op: Any  # the operation that the plan belongs to
+    arguments: tuple[int, ...]  # the positions of those arguments
+    values: tuple[int, ...]  # the positions of the values to save; the output's is one after the last argument's
+    names: tuple[str, ...]  # what those values are called
+    rules: tuple[tuple[Rule, tuple[int | slice, ...]], ...]  # and where a rule's values are among the saved ones
+    record: Callable[..., Node]  # (inputs, values, version, shape, dtype) → the node of a call
+    pull: Callable[[Array, Sequence[Any]], Sequence[Any]]  # (g, saved) → the gradients of all `arguments`
+    modified: Callable[[Sequence[Any]], bool]  # (versions) → whether a saved value was written since
+
+
+# A plan is carried out for every recorded operation and every step back.  Loops over its short tuples would cost
+# more than the arithmetic on a small array; so each is written out as one expression when the plan is made.
+
+
+def write_out_recording(
+    n: int, arguments: Sequence[int], values: Sequence[int], shapes: Sequence[int]
+) -> Callable[..., Node]:
+    """Return the function (plan, inputs, values, version, shape, dtype) → node of a plan.
+
+    ``inputs`` are the n arguments of the call, ``values`` their arrays, then the output, then what the forward
+    function saved of its own; ``version`` is the output's.
+    """
+    parents = [f"inputs[{i}]._node or inputs[{i}]" for i in arguments]
+    saved = [f"values[{i}]" for i in values] + [f"values[{i}].shape" for i in shapes]
+    versions = []
+    for i in values:
+        if i <= n:  # of what the forward function saved of its own nobody else knows
+            counter = (
+                f"inputs[{i}]._version" if i in arguments else f"getattr(inputs[{i}], '_version', NEVER_WRITTEN)"
+            )
+            counter = "version" if i == n else counter
+            versions.append(f"{counter}, {counter}[0]")
+    parts = [f"({', '.join(part)},)" if part else "()" for part in (parents, saved, versions)]
+    made: Callable[..., Node] = eval(
+        f"lambda plan, inputs, values, version, shape, dtype: Node(plan, {', '.join(parts)}, shape, dtype)"
+    )
+    return made
+
+
+def write_out_rules(
+    calls: Sequence[tuple[Rule, Sequence[int | slice]]], results: Sequence[int] | None
+) -> Callable[[Array, Sequence[Any]], Sequence[Any]]:
+    """Return the function (g, saved) → gradients of a plan; of a joint rule's gradients those in ``results``."""
+    written = []
+    for k, (_, where) in enumerate(calls):
+        given = [f"saved[{i.start}:{i.stop}]" if isinstance(i, slice) else f"saved[{i}]" for i in where]
+        written.append(f"rules[{k}]({', '.join(['g', *given])})")
+    rules = [rule for rule, _ in calls]
+    if results is None:
+        body = f"({', '.join(written)},)" if written else "()"
+    else:
+        body = f"[gradients[i] for gradients in [{written[0]}] for i in {results!r}]"
+    made: Callable[..., Sequence[Any]] = eval(f"lambda g, saved: {body}", {"rules": rules})
+    return made
+
+
+def write_out_check(n: int) -> Callable[[Sequence[Any]], bool]:
+    """Return the function (versions) → whether one of n saved values was written since it was saved."""
+    tests = [f"versions[{2 * k}][0] != versions[{2 * k + 1}]" for k in range(n)]
+    made: Callable[[Sequence[Any]], bool] = eval(f"lambda versions: {' or '.join(tests) or False}")
+    return made
+
+
+def rule_names(rule: Rule) -> tuple[str, ...]:
+    """Return what a rule names besides the cotangent.
+
+    >>> rule_names(lambda g, y, x_shape: g)
+    ('y', 'x_shape')
+    """
+    return tuple(name for name in list(inspect.signature(rule).parameters)[1:] if name != "wanted")
+
+
+def name_rule(rule: Rule, operation: str, argument: str) -> Rule:
+    """Give a nameless rule the name that a traceback or a profile should show."""
+    if rule.__name__ == "<lambda>":
+        rule.__name__ = rule.__qualname__ = f"{operation}_gradient_of_{argument}"
+        rule.__code__ = rule.__code__.replace(co_name=rule.__name__)
+    return rule
