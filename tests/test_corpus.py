@@ -75,6 +75,8 @@ def test_a_text_in_memory_may_hold_what_no_file_can() -> None:
     assert str(Corpus("a\ud800b")) == "a\ud800b"
     assert str(Corpus("\ufeffx")) == "\ufeffx"
     assert (len(Corpus("")), str(Corpus("")), Corpus("").alphabet) == (0, "", "")
+    with pytest.raises(TypeError, match=r"by a slice.*not by int"):
+        Corpus("abc")[0]  # type: ignore[index]
     with pytest.raises(ValueError, match="in steps of 2"):
         Corpus("abc")[::2]
 

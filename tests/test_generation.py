@@ -496,6 +496,8 @@ def test_a_text_can_be_added_to_and_continued():
     assert sum(n_read) == len(text) - 1, "the last one is drawn, but not read yet"
     with pytest.raises(ValueError, match="'é'"):
         writer.add(["é"])
+    with pytest.raises(ValueError, match="2 texts can't be appended to the 1 that"):
+        writer.add(["a", "b"])
 
 
 # --- stop strings -------------------------------------------------------------------------------------------

@@ -196,6 +196,14 @@ def test_the_latest_state_is_saved_by_the_clock_and_that_changes_no_result(tmp_p
     assert contents(tmp_path / "often") == seldom
 
 
+def test_a_config_for_another_tokenizer_is_refused_before_anything_is_written(tmp_path):
+    text, config = prepare()
+    wrong = dataclasses.replace(config, vocab_size=config.vocab_size - 1)
+    with pytest.raises(ValueError, match=f"vocab_size={wrong.vocab_size}, .* has {config.vocab_size} tokens"):
+        transformer.train(text, tmp_path / "run", wrong, MICRO)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_run_can_be_made_longer(tmp_path):
     """From there on the rate is that of the longer run; what was is as it was."""
     text, config = prepare()

@@ -159,8 +159,11 @@ class Corpus:
         """Return the characters from ``part.start`` to ``part.stop`` as a corpus; nothing is read yet.
 
         Raises:
+            TypeError: ``part`` is no slice.
             ValueError: the slice has a step other than 1.
         """
+        if not isinstance(part, slice):
+            raise TypeError(f"a corpus is cut by a slice, as in text[:1000], not by {type(part).__name__}")
         start, stop, step = part.indices(len(self))
         if step != 1:
             raise ValueError(f"a corpus can be cut, but not in steps of {step}")

@@ -212,8 +212,11 @@ class Writer:
         """Append to each text; to have it read, write on.
 
         Raises:
-            ValueError: a text has characters that the tokenizer does not know; then nothing is appended.
+            ValueError: there are more or fewer texts than are written on, or one has characters that the tokenizer
+                does not know; then nothing is appended.
         """
+        if len(texts) != len(self.unread):
+            raise ValueError(f"{len(texts)} texts can't be appended to the {len(self.unread)} that are written on")
         for unread, ids in zip(self.unread, [self.tokenizer.encode(text) for text in texts], strict=True):
             unread.extend(ids)
 

@@ -55,8 +55,8 @@ class Transformer(nn.Module):
         Raises:
             ValueError: the ids are of another shape, or too many for learned positions, or the cache is for
                 another number of texts; the mask is of another shape, or not boolean, or comes with a cache.
-            IndexError: an id is not below V.
-            RuntimeError: there is a cache, but operations are being recorded.
+            IndexError: an id is negative or not below V.
+            RuntimeError: the ids are no integers; or there is a cache, but operations are being recorded.
         """
         if ids.ndim != 2:
             raise ValueError(f"token ids must have the shape (B, T), not {tuple(ids.shape)}: a batch of sequences")
@@ -100,6 +100,7 @@ class Transformer(nn.Module):
         Raises:
             ValueError: as of :meth:`forward`, or the shapes differ.
             IndexError: an id or a target is not a token's.
+            RuntimeError: ids or targets are no integers, or ``label_smoothing`` is outside [0, 1].
         """
         logits = self(ids)  # (B, T, V)
         return F.cross_entropy(

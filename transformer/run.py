@@ -89,7 +89,8 @@ def train(
 
     Raises:
         DataError: the text is too short.
-        ValueError: the directory holds a run already, or another process is training in it.
+        ValueError: the directory holds a run already, another process is training in it, or the config's
+            ``vocab_size`` is not that of the text's tokenizer.
         OSError: the directory can't be written.
         NotSaved: something could not be written later on; what was saved before stays.
         NonFiniteLoss: the loss became infinite or NaN; the last good checkpoint stays.
@@ -100,6 +101,11 @@ def train(
         config = config or Config(vocab_size=tokenizer.vocab_size)
         text = Text.encode(text, tokenizer, config.context)
     config = config or Config(vocab_size=text.tokenizer.vocab_size)
+    if config.vocab_size != text.tokenizer.vocab_size:
+        raise ValueError(
+            f"the config has vocab_size={config.vocab_size}, but the text's tokenizer has "
+            f"{text.tokenizer.vocab_size} tokens"
+        )
     with Run.start(out, text, config, recipe or Recipe(), source) as run:
         run.train(listener)
         return run.result()
