@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-import minigrad as mg
-import transformer
-from minigrad import creation, func, functional, optim, random, threads
-from minigrad.op import Op
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import minigrad as mg  # noqa: E402
+import transformer  # noqa: E402
+from minigrad import creation, func, functional, optim, random, threads  # noqa: E402
+from minigrad.op import Op  # noqa: E402
 
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 

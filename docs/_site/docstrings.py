@@ -141,9 +141,9 @@ class Operations(griffe.Extension):
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
         """Change what Griffe has read of a package, once it is whole."""
         if pkg.path in ("minigrad", "transformer"):
-            self.visit(pkg)
+            self.change(pkg)
 
-    def visit(self, thing: griffe.Module | griffe.Class) -> None:
+    def change(self, thing: griffe.Module | griffe.Class) -> None:
         """Change the docstrings of everything in a module or class."""
         if thing.path.endswith("__main__"):
             return
@@ -157,7 +157,7 @@ class Operations(griffe.Extension):
             if member.is_alias:
                 continue
             if isinstance(member, griffe.Module | griffe.Class):
-                self.visit(member)
+                self.change(member)
                 continue
             value = inspect.getattr_static(itself, name, None)
             if isinstance(value, Op):

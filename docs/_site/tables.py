@@ -107,7 +107,7 @@ def rule_rows(chosen: Iterable[Op[...]]) -> Iterator[list[str]]:
 
 def helper_lines(chosen: Iterable[Op[...]]) -> Iterator[str]:
     """Yield what the functions that the rules call say of themselves."""
-    helpers = {}
+    helpers: dict[str, str] = {}
     for operation in chosen:
         for argument in operation.differentiable:
             rule = rule_text(operation, argument)

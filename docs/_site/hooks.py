@@ -24,6 +24,7 @@ from mkdocs.config.defaults import MkDocsConfig  # noqa: E402
 from mkdocs.structure.files import File, Files  # noqa: E402
 from mkdocs.structure.pages import Page  # noqa: E402
 
+import minigrad  # noqa: E402
 from examples import notebooks  # noqa: E402
 
 WHOLE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
@@ -138,7 +139,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_config(config: MkDocsConfig) -> Any:
     """Put the version into the title, and each lesson into the navigation."""
-    config.site_name = f"minigrad {tables.mg.__version__}"
+    config.site_name = f"minigrad {minigrad.__version__}"
     for section in config.nav or []:
         if "Lessons" in section:
             section["Lessons"] += [f"lessons/{path.stem}.md" for path in notebooks.LESSONS]
