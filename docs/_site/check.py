@@ -15,10 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import minigrad as mg  # noqa: E402
-import transformer  # noqa: E402
-from minigrad import creation, func, functional, optim, random, threads  # noqa: E402
-from minigrad.op import Op  # noqa: E402
+import minigrad as mg
+import transformer
+from minigrad import creation, func, functional, optim, random, threads
+from minigrad.op import Op
 
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 
