@@ -30,16 +30,7 @@ from minigrad.calls import PLAIN_TYPES, bind, explained, no_tensor, promote
 from minigrad.grad_mode import _recording, enable_grad
 from minigrad.graph import Array, Node, Parent, TensorBase, View, backward_pass
 from minigrad.observers import observers, tell
-from minigrad.plan import (
-    NEVER_WRITTEN,
-    Plan,
-    Rule,
-    name_rule,
-    rule_names,
-    write_out_check,
-    write_out_recording,
-    write_out_rules,
-)
+from minigrad.plan import NEVER_WRITTEN, Plan, Rule, name_rule, plan_for, rule_names
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
@@ -246,65 +237,33 @@ class Op(Generic[P]):
     def make_plan(self, n: int, mask: int) -> Plan:
         """Work out, once for each set of arguments that want a gradient, what to save and what to run."""
         wanted = [i for i in range(n) if mask >> i & 1]
-        n_operands = n - len(self.parameters) + 1 if self.variadic else 0
-        positions: dict[str, int | range] = {"out": n, "saved": n + 1}
+        positions = self.positions(n)
         if self.variadic:
-            positions[self.parameters[0]] = range(n_operands)
-            positions |= {name: n_operands + k for k, name in enumerate(self.parameters[1:])}
-            arguments = tuple(i for i in wanted if i < n_operands)
-            results = arguments
+            results = arguments = tuple(i for i in wanted if i in positions[self.parameters[0]])
         else:
-            positions |= {name: k for k, name in enumerate(self.parameters)}
             differentiable = [self.parameters.index(name) for name in self.differentiable]
             arguments = tuple(i for i in wanted if i in differentiable)
             if len(arguments) < len(wanted) and differentiable:
                 name = self.parameters[next(i for i in wanted if i not in differentiable)]
                 raise RuntimeError(f"{self.name} has no derivative with respect to '{name}': pass {name}.detach()")
             results = tuple(differentiable.index(i) for i in arguments)
-
         if self.joint is None:
-            rules = [self.rules[self.parameters[i]] for i in arguments]
+            plan = plan_for(self, n, arguments, positions, [self.rules[self.parameters[i]] for i in arguments])
         else:
-            rules = [self.joint]
-        values: dict[int, str] = {}  # position → name
-        shapes: dict[int, None] = {}
-        for rule in rules:
-            for name in rule_names(rule):
-                source = name.removesuffix("_shape") if name not in positions else name
-                at = positions[source]
-                for i in at if isinstance(at, range) else (at,):
-                    if name == source:
-                        values[i] = name
-                    else:
-                        shapes[i] = None
-
-        values = dict(sorted(values.items()))  # so that the output comes after all arguments
-        kept = list(values)
-        shaped = list(shapes)
-
-        def where(name: str) -> int | slice:
-            """Return where the value called ``name`` is among the saved ones."""
-            shape = name not in positions
-            at = positions[name.removesuffix("_shape") if shape else name]
-            start = at.start if isinstance(at, range) else at
-            k = len(kept) + shaped.index(start) if shape else kept.index(start)
-            return slice(k, k + len(at)) if isinstance(at, range) else k
-
-        calls = tuple((self.bind_wanted(rule, arguments), tuple(map(where, rule_names(rule)))) for rule in rules)
-        plan = Plan(
-            self,
-            arguments,
-            tuple(values),
-            tuple(values.values()),
-            calls,
-            write_out_recording(n, arguments, tuple(values), tuple(shapes)),
-            write_out_rules(calls, results if self.joint is not None else None),
-            write_out_check(sum(i <= n for i in values)),
-        )
+            plan = plan_for(self, n, arguments, positions, [self.bind_wanted(self.joint, arguments)], results)
         self.plans[(n, mask)] = plan
         if self.takes_pairs:
             self.pair_plans[mask] = plan
         return plan
+
+    def positions(self, n: int) -> dict[str, Any]:
+        """Return where each name stands among n arguments, the output after them, and what it saved besides."""
+        positions: dict[str, int | range] = {"out": n, "saved": n + 1}
+        if not self.variadic:
+            return positions | {name: k for k, name in enumerate(self.parameters)}
+        n_operands = n - len(self.parameters) + 1
+        positions[self.parameters[0]] = range(n_operands)
+        return positions | {name: n_operands + k for k, name in enumerate(self.parameters[1:])}
 
     def bind_wanted(self, rule: Rule, arguments: Sequence[int]) -> Rule:
         """Tell a rule that asks which gradients are wanted."""

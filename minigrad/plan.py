@@ -7,7 +7,7 @@ arguments that want a gradient, which values those are and where a rule finds th
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from minigrad.graph import Array, Node
@@ -28,6 +28,59 @@ class Plan(NamedTuple):
     record: Callable[..., Node]  # (inputs, values, version, shape, dtype) → the node of a call
     pull: Callable[[Array, Sequence[Any]], Sequence[Any]]  # (g, saved) → the gradients of all `arguments`
     modified: Callable[[Sequence[Any]], bool]  # (versions) → whether a saved value was written since
+
+
+def plan_for(
+    op: Any,
+    n: int,
+    arguments: tuple[int, ...],
+    positions: Mapping[str, Any],
+    rules: Sequence[Rule],
+    results: Sequence[int] | None = None,
+) -> Plan:
+    """Return the plan for the gradients of some ``arguments``: save what their ``rules`` name, and nothing else.
+
+    Args:
+        op: the operation, called with ``n`` arguments.
+        n: how many these are.
+        arguments: the positions of those that want a gradient.
+        positions: where the value of each name stands: among the arguments, or after them; several have a range.
+        rules: one for each of ``arguments``, or a joint one.
+        results: of a joint rule, which of the gradients that it returns belong to ``arguments``.
+    """
+    values: dict[int, str] = {}  # position → name
+    shapes: dict[int, None] = {}
+    for rule in rules:
+        for name in rule_names(rule):
+            source = name.removesuffix("_shape") if name not in positions else name
+            at = positions[source]
+            for i in at if isinstance(at, range) else (at,):
+                if name == source:
+                    values[i] = name
+                else:
+                    shapes[i] = None
+    values = dict(sorted(values.items()))  # so that the output comes after all arguments
+    kept, shaped = list(values), list(shapes)
+
+    def where(name: str) -> int | slice:
+        """Return where the value called ``name`` is among the saved ones."""
+        shape = name not in positions
+        at = positions[name.removesuffix("_shape") if shape else name]
+        start = at.start if isinstance(at, range) else at
+        k = len(kept) + shaped.index(start) if shape else kept.index(start)
+        return slice(k, k + len(at)) if isinstance(at, range) else k
+
+    calls = tuple((rule, tuple(map(where, rule_names(rule)))) for rule in rules)
+    return Plan(
+        op,
+        arguments,
+        tuple(values),
+        tuple(values.values()),
+        calls,
+        write_out_recording(n, arguments, kept, shaped),
+        write_out_rules(calls, results),
+        write_out_check(sum(i <= n for i in values)),
+    )
 
 
 # A plan is carried out for every recorded operation and every step back.  Loops over its short tuples would cost

@@ -62,10 +62,10 @@ ENGINE = {
         "owner", "positions", "check_writable", "replace", "keep_old_value", "assign", "record_overwrite",
     ],
     "minigrad/op.py": [
-        "pullback", "pullback_as_tensors", "restore", "differentiate_composed", "make_plan", "bind_wanted",
-        "of_pair", "several_results",
+        "pullback", "pullback_as_tensors", "restore", "differentiate_composed", "make_plan", "positions",
+        "bind_wanted", "of_pair", "several_results",
     ],
-    "minigrad/plan.py": ["write_out_recording", "write_out_rules", "write_out_check"],
+    "minigrad/plan.py": ["plan_for", "write_out_recording", "write_out_rules", "write_out_check"],
     "minigrad/function.py": ["call", "pullback", "pullback_as_tensors", "_keep", "saved_tensors", "place"],
     "minigrad/tensor.py": ["accumulate", "start_of_backward", "detach"],
 }  # fmt: skip
