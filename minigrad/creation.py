@@ -164,24 +164,43 @@ def _dtype(dtype: Any) -> Any:
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return zeros of shape ``size``: ``zeros(2, 3)`` or ``zeros((2, 3))``."""
+    """Return zeros of shape ``size``.
+
+    Args:
+        size: the shape: ``zeros(2, 3)`` or ``zeros((2, 3))``.
+        dtype: of the elements (default: the default dtype, float32).
+        device: "cpu" or None.
+        requires_grad: whether a backward pass computes a gradient for the tensor.
+
+    Raises:
+        RuntimeError: a size is negative, another device is named, or ``requires_grad`` with a dtype that is not
+            floating.
+        TypeError: a size is no integer, or the dtype has no place here.
+    """
     return _filled(np.zeros(extent(size), _dtype(dtype)), device, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return ones of shape ``size``."""
+    """Return ones of shape ``size``: arguments and errors are those of :func:`zeros`."""
     return _filled(np.ones(extent(size), _dtype(dtype)), device, requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return a tensor of shape ``size`` whose elements are whatever the memory held."""
+    """Return a tensor of shape ``size`` whose elements are whatever the memory held; else as :func:`zeros`."""
     return _filled(np.empty(extent(size), _dtype(dtype)), device, requires_grad)
 
 
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor of shape ``size`` with every element ``fill_value``, whose type decides the dtype."""
+    """Return a tensor of shape ``size`` with every element ``fill_value``, whose type decides the dtype.
+
+    Args:
+        size: the shape, a tuple or a number.
+        fill_value: a number, or a tensor of one.
+        dtype: of the elements (default: that of ``fill_value``; of a Python float the default dtype).
+        device, requires_grad: as of :func:`zeros`.
+    """
     value = _infer(as_array(fill_value), dtype)
     return _filled(np.full(extent((size,)), value), device, requires_grad)
 

@@ -358,6 +358,16 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, **aliases: Any) -
     ValuesAndIndices(values=tensor([3., 5.]), indices=tensor([1, 0]))
 
     Over all elements, ties share the gradient evenly; over one dimension it goes to the index returned.
+
+    Args:
+        input: a tensor.
+        dim: None for the largest of all; a dimension; or another tensor, which broadcasts.
+        keepdim: whether the dimension stays, with size 1.
+        aliases: ``axis``, ``keepdims`` and ``other``, NumPy's and PyTorch's names.
+
+    Raises:
+        IndexError: there is no such dimension, or it has no elements.
+        RuntimeError: there are no elements at all, or the shapes don't broadcast.
     """
     return input.max(dim, keepdim, **aliases)
 
@@ -371,7 +381,17 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, **aliases: Any) -
 
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """The elements in order along ``dim``, and the indices at which they stood; equal ones keep their order."""
+    """The elements in order along ``dim``, and the indices at which they stood.
+
+    Args:
+        input: a tensor.
+        dim: the dimension.
+        descending: whether the largest comes first.
+        stable: taken for PyTorch's sake; equal elements always keep their order.
+
+    Raises:
+        IndexError: there is no such dimension.
+    """
     return input.sort(dim, descending, stable)
 
 

@@ -168,7 +168,14 @@ def rand(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return uniform numbers in [0, 1), of shape ``size``.
+    """Return uniform numbers in [0, 1).
+
+    Args:
+        size: the shape: ``rand(2, 3)`` or ``rand((2, 3))``.
+        generator: where they come from (default: the global generator).
+        dtype: a floating one (default: the default dtype).
+        device: "cpu" or None.
+        requires_grad: of the tensor.
 
     Raises:
         RuntimeError: the dtype is not floating, a size is negative, or another device than "cpu" is named.
@@ -184,7 +191,14 @@ def randn(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers of the normal distribution of mean 0 and variance 1, of shape ``size``.
+    """Return numbers of the normal distribution of mean 0 and variance 1.
+
+    Args:
+        size: the shape: ``randn(2, 3)`` or ``randn((2, 3))``.
+        generator: where they come from (default: the global generator).
+        dtype: a floating one (default: the default dtype).
+        device: "cpu" or None.
+        requires_grad: of the tensor.
 
     Raises:
         RuntimeError: the dtype is not floating, a size is negative, or another device than "cpu" is named.
@@ -210,7 +224,12 @@ def normal(
 ) -> Tensor:
     """Return numbers of the normal distribution of that mean and standard deviation.
 
-    These are two numbers and a ``size``, or tensors, which broadcast: each element is then drawn with its own.
+    Args:
+        mean, std: two numbers; or tensors, which broadcast: each element is then drawn with its own.
+        size: the shape (default: that of ``mean`` and ``std``).
+        generator: where the numbers come from (default: the global generator).
+        dtype: of the numbers drawn, a floating one (default: the default dtype); the result is promoted with
+            ``mean`` and ``std``.
 
     Raises:
         RuntimeError: a standard deviation is negative, or the dtype is not floating.
@@ -235,8 +254,17 @@ def randint(
 ) -> Tensor:
     """Return int64 numbers from ``low`` (0 if left out) up to but not including ``high``: ``randint(10, (2, 3))``.
 
+    Args:
+        low: the least number.
+        high: one more than the greatest.
+        size: the shape.
+        generator: where they come from (default: the global generator).
+        dtype: another one than int64.
+        device: "cpu" or None.
+
     Raises:
         ValueError: the range is empty.
+        RuntimeError: a size is negative, or another device is named.
     """
     if size is None:
         low, high, size = 0, low, high
@@ -247,13 +275,27 @@ def randint(
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
-    """Return the integers below ``n``, int64, in random order: all orders are equally likely."""
+    """Return the integers below ``n``, int64, in random order: all orders are equally likely.
+
+    Args:
+        n: how many.
+        generator: where the order comes from (default: the global generator).
+        dtype: another one than int64.
+        device: "cpu" or None.
+
+    Raises:
+        RuntimeError: another device is named.
+    """
     source = (generator or current_generator()).numpy
     return _make(source.permutation(n), dtype or dtypes.int64, device, False)
 
 
 def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
     """Return 1 with probability ``p``, else 0, for each element of ``p`` and in its dtype.
+
+    Args:
+        p: the probabilities.
+        generator: where the random numbers come from (default: the global generator).
 
     Raises:
         RuntimeError: a probability is outside [0, 1].
@@ -271,6 +313,12 @@ def multinomial(
 
     Without ``replacement`` an index is drawn once only: the Gumbel trick takes the largest ln p − ln(−ln u),
     which orders indices as repeated drawing would.  Samples are int64 and carry no gradient.
+
+    Args:
+        probs: the weights, of which each row need not sum to 1.
+        num_samples: how many indices for each row.
+        replacement: whether an index may be drawn again.
+        generator: where the random numbers come from (default: the global generator).
 
     Raises:
         RuntimeError: a probability is negative or not finite, a row sums to 0, or too few are above 0.

@@ -52,6 +52,12 @@ class Transformer(nn.Module):
         With a ``cache`` the tokens continue the B texts that it holds, and are added to it.  Texts of different
         lengths in one batch are padded at their ends, and ``attention_mask`` (B, T) is False for the padding.
 
+        Args:
+            ids: token ids (B, T), of any integer dtype.
+            capture: keeps the tensors on the way, if it is asked to: see :meth:`run_with_cache`.
+            cache: the keys and values of the tokens before, from :meth:`new_cache`.
+            attention_mask: boolean (B, T).
+
         Raises:
             ValueError: the ids are of another shape, or too many for learned positions, or the cache is for
                 another number of texts; the mask is of another shape, or not boolean, or comes with a cache.
@@ -78,7 +84,11 @@ class Transformer(nn.Module):
         return logits
 
     def new_cache(self, batch_size: int = 1, capacity: int | None = None) -> KeyValueCache:
-        """Return an empty cache for so many texts, with room for ``capacity`` tokens (default: the context).
+        """Return an empty cache of keys and values, for texts that are read piece by piece.
+
+        Args:
+            batch_size: how many texts.
+            capacity: how many tokens of each there is room for at first (default: the context).
 
         Raises:
             ValueError: the model is not causal, so that what comes later changes the keys of what came before.

@@ -27,14 +27,17 @@ def _write(tensor: AnyTensor, values: Any) -> AnyTensor:
 
 
 def uniform_(tensor: AnyTensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> AnyTensor:
-    """Draw from the uniform distribution on [a, b)."""
+    """Draw from the uniform distribution on [a, b); ``generator`` as of :func:`minigrad.rand`."""
     return _write(tensor, rand(tensor.shape, generator=generator, dtype=tensor.dtype) * (b - a) + a)
 
 
 def normal_(
     tensor: AnyTensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> AnyTensor:
-    """Draw from the normal distribution of that mean and standard deviation."""
+    """Draw from the normal distribution of that mean and standard deviation.
+
+    ``generator`` is as of :func:`minigrad.rand`.
+    """
     return _write(tensor, randn(tensor.shape, generator=generator, dtype=tensor.dtype) * std + mean)
 
 
@@ -161,6 +164,13 @@ def kaiming_uniform_(
 ) -> AnyTensor:
     """U(−b, b) with b = gain · √(3 / fan) (He et al. 2015, arXiv:1502.01852); ``a`` is leaky_relu's slope.
 
+    Args:
+        tensor: the weight (out, in, …), overwritten.
+        a: the slope of "leaky_relu" below 0.
+        mode: "fan_in" keeps the variance of what goes forward, "fan_out" that of the gradients.
+        nonlinearity: what follows the layer: see :func:`calculate_gain`.
+        generator: where the random numbers come from (default: the global generator).
+
     Raises:
         ValueError: the tensor has fewer than two dimensions, or an option is unknown.
     """
@@ -176,6 +186,13 @@ def kaiming_normal_(
     generator: Generator | None = None,
 ) -> AnyTensor:
     """N(0, σ²) with σ = gain / √fan (He et al. 2015, arXiv:1502.01852); ``a`` is leaky_relu's slope.
+
+    Args:
+        tensor: the weight (out, in, …), overwritten.
+        a: the slope of "leaky_relu" below 0.
+        mode: "fan_in" keeps the variance of what goes forward, "fan_out" that of the gradients.
+        nonlinearity: what follows the layer: see :func:`calculate_gain`.
+        generator: where the random numbers come from (default: the global generator).
 
     Raises:
         ValueError: the tensor has fewer than two dimensions, or an option is unknown.

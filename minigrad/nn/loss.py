@@ -17,7 +17,14 @@ class _Loss(Module):
 
 
 class MSELoss(_Loss):
-    """(x − y)², reduced: :func:`minigrad.nn.functional.mse_loss`."""
+    """(x − y)², reduced: :func:`minigrad.nn.functional.mse_loss`.
+
+    Args:
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Two tensors of one shape to the loss."""
@@ -25,7 +32,14 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|x − y|, reduced: :func:`minigrad.nn.functional.l1_loss`."""
+    """|x − y|, reduced: :func:`minigrad.nn.functional.l1_loss`.
+
+    Args:
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Two tensors of one shape to the loss."""
@@ -35,7 +49,13 @@ class L1Loss(_Loss):
 class CrossEntropyLoss(_Loss):
     """Cross-entropy of logits against classes: :func:`minigrad.nn.functional.cross_entropy`.
 
-    A ``weight`` is a buffer, so it is saved with the module.
+    Args:
+        weight: one for each class; a buffer, so it is saved with the module.
+        ignore_index, label_smoothing: as of the function.
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
     """
 
     weight: Tensor | None
@@ -58,7 +78,16 @@ class CrossEntropyLoss(_Loss):
 
 
 class NLLLoss(_Loss):
-    """Negative log-likelihood of log-probabilities: :func:`minigrad.nn.functional.nll_loss`."""
+    """Negative log-likelihood of log-probabilities: :func:`minigrad.nn.functional.nll_loss`.
+
+    Args:
+        weight: one for each class; a buffer, so it is saved with the module.
+        ignore_index: as of the function.
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
 
     weight: Tensor | None
 
@@ -73,7 +102,15 @@ class NLLLoss(_Loss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross-entropy of logits: :func:`minigrad.nn.functional.binary_cross_entropy_with_logits`."""
+    """Binary cross-entropy of logits: :func:`minigrad.nn.functional.binary_cross_entropy_with_logits`.
+
+    Args:
+        weight, pos_weight: as of the function; buffers, so they are saved with the module.
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
 
     weight: Tensor | None
     pos_weight: Tensor | None
@@ -91,7 +128,15 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class BCELoss(_Loss):
-    """Binary cross-entropy of probabilities: :func:`minigrad.nn.functional.binary_cross_entropy`."""
+    """Binary cross-entropy of probabilities: :func:`minigrad.nn.functional.binary_cross_entropy`.
+
+    Args:
+        weight: as of the function; a buffer, so it is saved with the module.
+        reduction: "mean", "sum" or "none".
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
 
     weight: Tensor | None
 
@@ -105,7 +150,15 @@ class BCELoss(_Loss):
 
 
 class KLDivLoss(Module):
-    """Kullback–Leibler divergence of log-probabilities: :func:`minigrad.nn.functional.kl_div`."""
+    """Kullback–Leibler divergence of log-probabilities: :func:`minigrad.nn.functional.kl_div`.
+
+    Args:
+        reduction: "mean", "batchmean", "sum" or "none".
+        log_target: whether the target is logarithms too.
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
 
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__()
@@ -120,7 +173,15 @@ class KLDivLoss(Module):
 
 
 class SmoothL1Loss(_Loss):
-    """Squares near 0 and distances beyond: :func:`minigrad.nn.functional.smooth_l1_loss`."""
+    """Squares near 0 and distances beyond: :func:`minigrad.nn.functional.smooth_l1_loss`.
+
+    Args:
+        reduction: "mean", "sum" or "none".
+        beta: where the one becomes the other.
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
+    """
 
     def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction)

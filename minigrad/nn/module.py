@@ -257,7 +257,13 @@ class Module:
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """Yield the module itself and all below it, with dotted names; a module used twice only once."""
+        """Yield the module itself and all below it, with dotted names.
+
+        Args:
+            memo: modules that count as yielded already, and to which those yielded are added.
+            prefix: what the names begin with.
+            remove_duplicate: whether a module used twice is yielded once, under its first name.
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -304,22 +310,42 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Yield the parameters with dotted names; one used in two places once, under its first name."""
+        """Yield the parameters with dotted names.
+
+        Args:
+            prefix: what the names begin with.
+            recurse: whether those of the modules below are yielded too.
+            remove_duplicate: whether one used in two places is yielded once, under its first name.
+        """
         return self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield the parameters, each once: what an optimizer takes."""
+        """Yield the parameters, each once: what an optimizer takes.
+
+        Args:
+            recurse: whether those of the modules below are yielded too.
+        """
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Yield the buffers with dotted names."""
+        """Yield the buffers with dotted names.
+
+        Args:
+            prefix: what the names begin with.
+            recurse: whether those of the modules below are yielded too.
+            remove_duplicate: whether one used in two places is yielded once, under its first name.
+        """
         return self._named_members("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yield the buffers, each once."""
+        """Yield the buffers, each once.
+
+        Args:
+            recurse: whether those of the modules below are yielded too.
+        """
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
@@ -422,6 +448,9 @@ class Module:
         """Return all parameters and persistent buffers by name: detached, but sharing memory with the module.
 
         A parameter that has two names is there under both.
+
+        Args:
+            prefix: what the names begin with.
         """
         return {prefix + name: tensor.detach() for name, tensor in self._named_state()}
 
