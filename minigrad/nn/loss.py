@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minigrad.nn import functional as F
+from minigrad.nn.losses import check_reduction
 from minigrad.nn.module import Module
 from minigrad.tensor import Tensor
 
@@ -12,7 +13,7 @@ class _Loss(Module):
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
-        F.check_reduction(reduction)
+        check_reduction(reduction)
         self.reduction = reduction
 
 
@@ -163,7 +164,7 @@ class KLDivLoss(Module):
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__()
         if reduction != "batchmean":
-            F.check_reduction(reduction)
+            check_reduction(reduction)
         self.reduction = reduction
         self.log_target = log_target
 
