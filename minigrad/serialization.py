@@ -37,7 +37,13 @@ CHECKSUM = "minigrad.sha256"
 VERSION = 1
 
 MAX_HEADER = 25_000_000
-"""The longest header, in bytes: read, it takes up to 75 times as much memory.  (The format allows 100 MB.)"""
+"""The longest header, in bytes.  (The format allows 100 MB.)"""
+
+MAX_CONTAINERS = 1_200_000
+"""The most lists and dicts in it, which read take up to 75 times as much memory as written: "[]" is a list.
+
+So many hold the merges of a tokenizer of a million tokens.
+"""
 
 MAX_DEPTH = 100
 """How deeply containers may be nested: far below what Python's stack allows when the file is loaded."""
@@ -81,6 +87,11 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     """
     writer = _Writer()
     text = json.dumps({"version": VERSION, "object": writer.describe(obj, ())}, allow_nan=False)
+    if n_containers(text) > MAX_CONTAINERS:
+        raise ValueError(
+            f"can't save to '{path}': the object has {n_containers(text):,} lists and dicts, "
+            f"more than {MAX_CONTAINERS:,}: keep numbers in tensors"
+        )
     write_arrays(writer.arrays, {ENTRY: text, CHECKSUM: checksum(text, writer.arrays)}, path)
 
 
@@ -319,8 +330,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not {ENTRY, CHECKSUM} & set(metadata):
         return tensors
     text = metadata.get(ENTRY, "")
-    if metadata.get(CHECKSUM) != checksum(text, {name: tensor._data for name, tensor in tensors.items()}):
+    if CHECKSUM not in metadata:
+        refuse(
+            file,
+            "it has no checksum, so an older version of minigrad wrote it, and none can tell whether it is whole: "
+            "make it anew with this version",
+        )
+    if metadata[CHECKSUM] != checksum(text, {name: tensor._data for name, tensor in tensors.items()}):
         refuse(file, "it is damaged: its checksum is not that of its contents")
+    if n_containers(text) > MAX_CONTAINERS:
+        refuse(file, f"its description has {n_containers(text):,} lists and dicts, more than {MAX_CONTAINERS:,}")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -332,6 +351,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         return rebuild(content["object"], tensors)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         refuse(file, "its description doesn't fit its tensors")
+
+
+def n_containers(text: str) -> int:
+    """Return how many lists and dicts a JSON text holds at most: brackets in strings count too."""
+    return text.count("[") + text.count("{")
 
 
 def refuse(file: Path, reason: str) -> NoReturn:

@@ -285,6 +285,12 @@ def test_what_could_not_be_loaded_again_is_not_saved(path, monkeypatch):
     assert mg.load(path) == "old"
     mg.save(mg.arange(400), path)
     assert mg.load(path).shape == (400,)
+    monkeypatch.undo()
+    monkeypatch.setattr(serialization, "MAX_CONTAINERS", 400)
+    with pytest.raises(ValueError, match="has 402 lists and dicts, more than 400: keep numbers in tensors"):
+        mg.save([[]] * 400, path)
+    mg.save([[]] * 398, path)
+    assert mg.load(path) == [[]] * 398
 
 
 # --- atomic replacement -------------------------------------------------------------------------------------
@@ -501,6 +507,20 @@ def test_a_file_without_its_checksum_is_refused(path):
     for name in metadata:
         write_raw(path, {"__metadata__": {key: value for key, value in metadata.items() if key != name}})
         assert "checksum" in refused(path)
+    write_raw(path, {"__metadata__": {serialization.ENTRY: metadata[serialization.ENTRY]}})
+    assert "it has no checksum, so an older version of minigrad wrote it" in refused(path)
+    assert "damaged" not in refused(path)
+
+
+def test_lists_that_would_take_much_memory_are_not_read(path):
+    """Two bytes of JSON can make a list of 72: a header of 3 MB would take 200 MB."""
+    write_raw(path, {"__metadata__": described('{"version": 1, "object": [' + "[]," * 1_200_000 + "0]}")})
+    tracemalloc.start()
+    try:
+        assert "1,200,002 lists and dicts" in refused(path)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_with_other_metadata_gives_its_tensors(path):
