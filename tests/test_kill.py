@@ -22,6 +22,7 @@ from test_run import MICRO, SAMPLE_TOKENS, TEXT, contents, prepare, small  # noq
 import transformer
 from transformer import load_checkpoint
 from transformer import run as running
+from transformer import text as texts
 from transformer.directory import RunDirectory
 from transformer.run import Listener
 
@@ -43,7 +44,7 @@ def train_or_resume(run):
 
     All is written after every step, so that most of the time goes into writing.
     """
-    running.SAVE_SECONDS, running.SAVE_SHARE, running.SAMPLE_TOKENS = 0.0, math.inf, SAMPLE_TOKENS
+    running.SAVE_SECONDS, running.SAVE_SHARE, texts.SAMPLE_TOKENS = 0.0, math.inf, SAMPLE_TOKENS
     text, config = prepare()
     print("ready", flush=True)
     if (run / "last.safetensors").exists():
@@ -240,7 +241,7 @@ def test_a_run_that_dies_at_any_step_of_any_write_loses_nothing_and_ends_the_sam
 if __name__ == "__main__":
     import tempfile
 
-    kills, running.SAMPLE_TOKENS = int(sys.argv[1]), SAMPLE_TOKENS
+    kills, texts.SAMPLE_TOKENS = int(sys.argv[1]), SAMPLE_TOKENS
     with tempfile.TemporaryDirectory() as folder:
         counts = kill_again_and_again(Path(folder), kills)
         runs = len(list(Path(folder).iterdir())) - 1

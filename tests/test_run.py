@@ -16,6 +16,7 @@ import minigrad as mg
 import transformer
 from transformer import Config, Recipe, load_checkpoint
 from transformer import run as running
+from transformer import text as texts
 from transformer.__main__ import main
 from transformer.checkpoint import CheckpointError
 from transformer.data import DataError
@@ -33,7 +34,7 @@ SAMPLE_TOKENS = 10
 def small(monkeypatch):
     """Have threads share out batches of any size, and samples be short."""
     monkeypatch.setattr(transformer.Trainer, "tokens_per_thread", 1)
-    monkeypatch.setattr(running, "SAMPLE_TOKENS", SAMPLE_TOKENS)
+    monkeypatch.setattr(texts, "SAMPLE_TOKENS", SAMPLE_TOKENS)
 
 
 def prepare(preset="micro", tokenizer="char", **fields):

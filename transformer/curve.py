@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.baselines import Baseline
+from transformer.phrases import counted
 
 Point = tuple[float, float]
 
@@ -208,7 +209,7 @@ def text_plot(curve: Curve, width: int = 60, height: int = 14) -> str:
     labels = {row_of(loss): f"{loss:g}" for loss in round_numbers(lowest, highest, max(2, height // 3))}
     lines = [f"{labels.get(i, ''):>6} |{''.join(row)}| {names.get(i, '')}".rstrip() for i, row in enumerate(rows)]
     axis = f"{'':6} +{'-' * width}+"
-    scale = f"{'':8}0{f'{steps:,.0f} steps':>{width - 1}}"
+    scale = f"{'':8}0{counted(int(steps), 'step'):>{width - 1}}"
     legend = f"{'':8}{Y_LABEL}:  . {TRAINING}   o {HELD_OUT}"
     return "\n".join([*lines, axis, scale, legend])
 

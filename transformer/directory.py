@@ -19,6 +19,7 @@ from typing import Any
 from minigrad.serialization import replace_file
 from transformer.checkpoint import CheckpointError
 from transformer.lock import exclusive
+from transformer.phrases import counted
 
 
 class RunDirectory:
@@ -44,7 +45,7 @@ class RunDirectory:
         """Return what is there, in a line."""
         found = [path.name for path in (self.best, self.last, self.log, *self.pictures) if path.exists()]
         if n := len(list(self.snapshots.glob("*.safetensors"))):
-            found.append(f"{n} snapshots")
+            found.append(counted(n, "snapshot"))
         return ", ".join(found)
 
     @contextmanager

@@ -13,8 +13,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import minigrad as mg
 from minigrad import optim
@@ -23,18 +24,43 @@ from transformer.config import Config
 from transformer.corpus import Corpus
 from transformer.directory import Log, RunDirectory
 from transformer.evaluation import Score
-from transformer.generation import generate
 from transformer.model import Transformer
+from transformer.phrases import counted
 from transformer.recipe import Recipe, make_optimizer
 from transformer.state import gather_state, training_state
+from transformer.tasks import Questions
 from transformer.text import REPORTED_TOKENS, Text, make_tokenizer, text_of_run
-from transformer.training import NonFiniteLoss, Progress, training_steps
+from transformer.tokenizer import Tokenizer
+from transformer.training import Batch, NonFiniteLoss, Progress, training_steps
 
 EVALUATED_TOKENS = 50_000  # of a long held-out text, what the looks during training are limited to
-SAMPLE_TOKENS = 200
 LOG_LINES = 500  # about so many in a whole run
 SAVE_SECONDS = 30.0  # between two savings of the latest state, however long a step takes …
 SAVE_SHARE = 0.05  # … but they take at most this share of the time
+
+
+class TrainingData(Protocol):
+    """What a run learns from and is measured on: a text, or a task's questions."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's."""
+
+    @property
+    def characters_per_token(self) -> float:
+        """How long a token is on average."""
+
+    def batch(self, batch_size: int, context: int) -> Batch:
+        """Return something to learn from, drawn by the current random generator."""
+
+    def score(self, model: Transformer, limit: int | None = None, threads: int = 1) -> Score:
+        """Return how well a model predicts what is held out, or about ``limit`` tokens of it."""
+
+    def sample(self, model: Transformer, seed: int) -> str:
+        """Return something that a model writes, to be looked at."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a checkpoint has to say to find it again."""
 
 
 class Listener:
@@ -141,7 +167,7 @@ class Run:
     """A training and the directory that keeps it safe: made by :meth:`start` or :meth:`resume`."""
 
     directory: RunDirectory
-    text: Text
+    data: TrainingData
     source: Sequence[str] | None
     recipe: Recipe
     model: Transformer
@@ -155,14 +181,19 @@ class Run:
     @classmethod
     @contextmanager
     def start(
-        cls, out: str | Path, text: Text, config: Config, recipe: Recipe, source: Sequence[str] | None = None
+        cls,
+        out: str | Path,
+        data: TrainingData,
+        config: Config,
+        recipe: Recipe,
+        source: Sequence[str] | None = None,
     ) -> Iterator[Run]:
         """Begin a run, whose directory is locked inside the block: arguments and errors as of :func:`train`."""
         directory = RunDirectory(out)
         with directory.create():
             with mg.use_generator(mg.Generator().manual_seed(recipe.seed)) as generator:
                 model = Transformer(config)
-            yield cls(directory, text, source, recipe, model, make_optimizer(model, recipe), generator)
+            yield cls(directory, data, source, recipe, model, make_optimizer(model, recipe), generator)
 
     @classmethod
     @contextmanager
@@ -176,11 +207,14 @@ class Run:
                 recipe = dataclasses.replace(recipe, steps=steps)
             if progress.step >= recipe.steps:
                 raise ValueError(
-                    f"the run in '{directory.path}' has done {progress.step:,} of {recipe.steps:,} steps: "
-                    f"to train it further, give more (--steps)"
+                    f"the run in '{directory.path}' has done {progress.step:,} of "
+                    f"{counted(recipe.steps, 'step')}: to train it further, give more (--steps)"
                 )
             state = checkpoint.training
-            learned = Text.encode(text_of_run(state, text), checkpoint.tokenizer, checkpoint.config.context)
+            learned: TrainingData | None = None if text else Questions.of_run(checkpoint)
+            if learned is None:
+                corpus = text_of_run(state, text)
+                learned = Text.encode(corpus, checkpoint.tokenizer, checkpoint.config.context)
             best_loss = state["best_loss"] if usable(directory.best) else math.inf
             yield cls(
                 directory,
@@ -213,9 +247,8 @@ class Run:
             if self.progress.step == 0:
                 self.save(log)
                 self.keep_snapshot(None)
-            steps = training_steps(
-                self.model, self.text.train_ids, self.recipe, self.optimizer, self.progress, self.generator
-            )
+            draw = partial(self.data.batch, self.recipe.batch_size, self.model.config.context)
+            steps = training_steps(self.model, draw, self.recipe, self.optimizer, self.progress, self.generator)
             try:
                 for progress in steps:
                     self.progress = progress
@@ -238,7 +271,7 @@ class Run:
     def result(self) -> tuple[Transformer, Score]:
         """Return the best model and its score on the held-out part, of a long one on its first 200,000 tokens."""
         best = load_checkpoint(self.directory.best).model
-        return best, self.text.score(best, REPORTED_TOKENS, self.recipe.threads)
+        return best, self.data.score(best, REPORTED_TOKENS, self.recipe.threads)
 
     def after_step(self, listener: Listener, log: Log) -> None:
         """Look at the model, keep it and write about it, each when it is due.
@@ -279,7 +312,7 @@ class Run:
             NotFinite: the loss is infinite or NaN.
             NotSaved: the weights could not be written.
         """
-        score = self.text.score(self.model, EVALUATED_TOKENS, self.recipe.threads)
+        score = self.data.score(self.model, EVALUATED_TOKENS, self.recipe.threads)
         loss = score.nats_per_character
         if not math.isfinite(loss):
             raise NotFinite("the loss on held-out text is infinite or NaN")
@@ -289,8 +322,8 @@ class Run:
         return score
 
     def sample(self) -> str:
-        """Return what the model writes after an empty prompt."""
-        text = "".join(generate(self.model, self.text.tokenizer, "", SAMPLE_TOKENS, seed=self.recipe.seed))
+        """Return something that the model writes."""
+        text = self.data.sample(self.model, self.recipe.seed)
         self.model.train()
         return text
 
@@ -313,10 +346,10 @@ class Run:
         self.next_save = now + max(SAVE_SECONDS, (now - began) / SAVE_SHARE)
 
     def write(self, path: Path, state: dict[str, Any]) -> None:
-        """Write a checkpoint: the model, the text that it learns from, the step, and what else is known."""
-        known = {"source": self.source, "text_sha256": self.text.sha256, "step": self.progress.step}
+        """Write a checkpoint: the model, what it learns from, the step, and what else is known."""
+        known = {"source": self.source, **self.data.identity(), "step": self.progress.step}
         with self.writing():
-            save_checkpoint(path, self.model, self.text.tokenizer, known | state)
+            save_checkpoint(path, self.model, self.data.tokenizer, known | state)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import minigrad as mg
 from minigrad import Tensor, optim
 from transformer.checkpoint import Checkpoint, CheckpointError, check_finite
+from transformer.phrases import counted
 from transformer.recipe import Recipe, make_optimizer
 from transformer.training import Progress
 
@@ -50,7 +51,7 @@ def training_state(checkpoint: Checkpoint, path: Path) -> tuple[Recipe, Progress
     try:
         recipe, progress = from_dict(Recipe, state["recipe"]), from_dict(Progress, state["progress"])
         if not 0 <= progress.step <= recipe.steps:
-            raise ValueError(f"it has done {progress.step} of {recipe.steps} steps")
+            raise ValueError(f"it has done {progress.step} of {counted(recipe.steps, 'step')}")
         optimizer = make_optimizer(checkpoint.model, recipe)
         load_moments(optimizer, state["optimizer"]["state"], progress.step)
         generator = mg.Generator()

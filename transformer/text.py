@@ -12,9 +12,9 @@ import minigrad as mg
 from minigrad import Tensor
 from transformer.baselines import Baseline, ngram_baselines
 from transformer.corpus import Corpus, DataError
-from transformer.data import default_corpus, split_text
+from transformer.data import default_corpus, random_batch, split_text
 from transformer.evaluation import Score, parts_of, position_losses, token_losses
-from transformer.generation import start_ids
+from transformer.generation import generate, start_ids
 from transformer.model import Transformer
 from transformer.tokenizer import BPETokenizer, CharTokenizer, Tokenizer
 from transformer.tokens import encode
@@ -22,6 +22,7 @@ from transformer.tokens import encode
 DEFAULT_VOCAB_SIZE = 512  # of a tokenizer by byte-pair encoding
 MERGES_LEARN_FROM = 10_000_000  # characters of a long text, in slices of equal distance
 BASELINES_LEARN_FROM = 2_000_000  # characters of a long text, its last
+SAMPLE_TOKENS = 200
 REPORTED_TOKENS = 200_000  # of a long held-out text, what a report is limited to unless more is asked for
 
 
@@ -41,6 +42,11 @@ class Text:
     def sha256(self) -> str:
         """The hash by which the text is known again."""
         return self.train.sha256
+
+    @property
+    def characters_per_token(self) -> float:
+        """How long a token of the training part is on average."""
+        return len(self.train) / len(self.train_ids)
 
     @classmethod
     def encode(
@@ -81,6 +87,18 @@ class Text:
         """
         ids, kept_in = encode(text, tokenizer, on_characters)
         return cls(train, text, ids[:0], ids, tokenizer, kept_in, is_other=True)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a checkpoint has to say of the text for :func:`text_of_run`, besides its files."""
+        return {"text_sha256": self.sha256}
+
+    def batch(self, batch_size: int, context: int) -> tuple[Tensor, Tensor]:
+        """Return random windows of the training part, drawn by the current random generator."""
+        return random_batch(self.train_ids, batch_size, context)
+
+    def sample(self, model: Transformer, seed: int) -> str:
+        """Return what a model writes after an empty prompt."""
+        return "".join(generate(model, self.tokenizer, "", SAMPLE_TOKENS, seed=seed))
 
     def measured(self, limit: int | None = None) -> Corpus:
         """Return the held-out text, or that of its first ``limit`` tokens."""
@@ -196,8 +214,10 @@ def text_of_run(
         on_bytes: is told how many bytes were read.
 
     Raises:
-        DataError: it can't be read any more, or is another one now.
+        DataError: it can't be read any more, or is another one now; or the run learned no text.
     """
+    if "task" in training:
+        raise DataError(f"the run learned no text, but the task {training['task']!r:.40}")
     source = training.get("source")
     if text is not None:
         name = "the text that was given"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,6 +19,12 @@ from transformer.config import check_types
 from transformer.data import random_batch
 from transformer.model import Transformer
 from transformer.recipe import Recipe, make_optimizer
+
+IGNORED = -100
+"""A target with this id counts for nothing: PyTorch's ``ignore_index``."""
+
+Batch = tuple[Tensor, Tensor]
+"""Token ids (B, T), and for each what comes after it (B, T)."""
 
 
 class Trainer:
@@ -61,6 +67,7 @@ class Trainer:
     def step(self, ids: Tensor, targets: Tensor) -> float:
         """Learn from one batch: token ids (B, T) and the tokens after them (B, T).  Returns the loss before.
 
+        The loss is the mean over those targets that are not :data:`IGNORED`, however the batch is shared out.
         If the loss or a gradient is infinite or NaN, the weights stay as they were.
         """
         with mg.limit_threads(1):  # the parallel parts already use all processors
@@ -76,24 +83,25 @@ class Trainer:
 
     def differentiate(self, ids: Tensor, targets: Tensor) -> tuple[float, list[Tensor]]:
         """Return the loss of a batch and its gradients, with the sequences shared out among threads."""
+        n_total = n_counted(targets)
         if self.pool is None or ids.numel() < self.tokens_per_thread * self.threads:
-            return self.differentiate_share(ids, targets, len(ids))
+            return self.differentiate_share(ids, targets, n_total)
         shares = list(zip(ids.chunk(self.threads), targets.chunk(self.threads), strict=True))
         seeds = mg.randint(2**62, (len(shares),)).tolist()  # for dropout: each thread draws by itself
 
-        def work(share: tuple[Tensor, Tensor], seed: int) -> tuple[float, list[Tensor]]:
+        def work(share: Batch, seed: int) -> tuple[float, list[Tensor]]:
             with mg.fork_rng(seed):
-                return self.differentiate_share(*share, len(ids))
+                return self.differentiate_share(*share, n_total)
 
         losses, gradients = zip(*self.pool.map(work, shares, seeds), strict=True)
         for others in gradients[1:]:
             add_all(gradients[0], others)
         return math.fsum(losses), gradients[0]
 
-    def differentiate_share(self, ids: Tensor, targets: Tensor, batch_size: int) -> tuple[float, list[Tensor]]:
+    def differentiate_share(self, ids: Tensor, targets: Tensor, n_total: int) -> tuple[float, list[Tensor]]:
         """Return what a share of a batch adds to the batch's loss and gradients, so many sequences at once.
 
-        They are the sums of the parts', each weighted by its part of the batch.
+        They are the sums of the parts', each weighted by its part of the batch's ``n_total`` counted targets.
         """
         at_once = self.sequences_at_once or len(ids)
         losses: list[float] = []
@@ -102,14 +110,20 @@ class Trainer:
         parts = [(ids, targets)] if whole else zip(ids.split(at_once), targets.split(at_once), strict=True)
         for part in parts:
             loss = self.model.loss(*part, self.label_smoothing)
-            if len(part[0]) < batch_size:
-                loss = loss * (len(part[0]) / batch_size)
+            n_part = n_counted(part[1])
+            if n_part < n_total:
+                loss = loss * (n_part / n_total)
             losses.append(loss.item())
             if gradients:
                 add_all(gradients, mg.autograd.grad(loss, self.parameters))
             else:
                 gradients = list(mg.autograd.grad(loss, self.parameters))
         return math.fsum(losses), gradients
+
+
+def n_counted(targets: Tensor) -> int:
+    """Return how many targets count for the loss."""
+    return int((targets != IGNORED).sum().item())
 
 
 def add_all(totals: Sequence[Tensor], others: Sequence[Tensor]) -> None:
@@ -149,14 +163,15 @@ class Progress:
 
 def training_steps(
     model: Transformer,
-    ids: Tensor,
+    data: Tensor | Callable[[], Batch],
     recipe: Recipe,
     optimizer: optim.Optimizer | None = None,
     done: Progress | None = None,
     generator: mg.Generator | None = None,
 ) -> Iterator[Progress]:
-    """Train on random windows of ``ids`` and yield after every step.
+    """Train and yield after every step.
 
+    The ``data`` are the ids (N,) of a text, from which random windows are cut, or a function that draws a batch.
     With the model, the optimizer and the ``generator`` (by default the global one) as they were after some step,
     and that step's report as ``done``, training goes on exactly as it would have done.
 
@@ -180,7 +195,8 @@ def training_steps(
     for step in range(done.step + 1, recipe.steps + 1):
         rate = schedule.get_last_lr()[0]
         with mg.use_generator(generator) if generator else nullcontext():
-            loss = trainer.step(*random_batch(ids, recipe.batch_size, context))
+            ids, targets = data() if callable(data) else random_batch(data, recipe.batch_size, context)
+            loss = trainer.step(ids, targets)
         norm = trainer.gradient_norm
         if not (math.isfinite(loss) and math.isfinite(norm)):
             what = "gradient" if math.isfinite(loss) else "loss"
@@ -190,5 +206,5 @@ def training_steps(
             )
         schedule.step()
         smooth = loss if step == 1 else smooth + 0.05 * (loss - smooth)
-        tokens += recipe.batch_size * context
+        tokens += ids.numel()
         yield Progress(step, loss, smooth, rate, norm, tokens, time.perf_counter() - started)

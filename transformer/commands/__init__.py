@@ -1,6 +1,6 @@
 """The commands of the command line, a file each: ``HELP``, ``add_options(parser)`` and ``run(arguments)``."""
 
-from transformer.commands import evaluate, explain, export, generate, tokenize, train
+from transformer.commands import evaluate, explain, export, generate, task, tokenize, train
 
 COMMANDS = {
     "train": train,
@@ -9,4 +9,5 @@ COMMANDS = {
     "tokenize": tokenize,
     "explain": explain,
     "export": export,
+    "task": task,
 }

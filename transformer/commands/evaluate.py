@@ -9,7 +9,7 @@ from pathlib import Path
 
 from minigrad import Tensor
 from transformer.checkpoint import Checkpoint, find_checkpoint, load_checkpoint
-from transformer.commands import texts
+from transformer.commands import task, texts
 from transformer.commands.options import add_run, add_text
 from transformer.commands.report import (
     describe_baselines,
@@ -22,6 +22,7 @@ from transformer.commands.runs import latest_run
 from transformer.config import Config
 from transformer.data import DataError, split_text
 from transformer.evaluation import parts_of, standard_error
+from transformer.tasks import Questions
 from transformer.text import REPORTED_TOKENS, Text
 
 HELP = "Measure how well a model predicts text, beside n-gram baselines, and by position."
@@ -36,7 +37,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokens",
         type=int,
-        default=REPORTED_TOKENS,
         metavar="INT",
         help=f"measure at most so many tokens; 0: all (default: {REPORTED_TOKENS})",
     )
@@ -45,14 +45,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print a model's score on a text, beside n-gram baselines that learned from the same training text.
 
+    Of a run that learned a task, print how many of its held-out questions are answered right.
+
     Raises:
         ValueError: an option, the checkpoint or the text can't be used.
     """
-    if arguments.tokens < 0:
-        raise ValueError(f"--tokens must be at least 0 (0: all), not {arguments.tokens}")
-    limit = arguments.tokens or None
+    tokens = REPORTED_TOKENS if arguments.tokens is None else arguments.tokens
+    if tokens < 0:
+        raise ValueError(f"--tokens must be at least 0 (0: all), not {tokens}")
+    limit = tokens or None
     path = find_checkpoint(arguments.out or latest_run())
     checkpoint = load_checkpoint(path)
+    if questions := Questions.of_run(checkpoint):
+        if arguments.text or arguments.tokens is not None:
+            raise ValueError(
+                f"the run learned the task {questions.task.name} and is measured by its held-out questions: "
+                "--text and --tokens are for runs that learned a text"
+            )
+        print(f"model  {path}, {describe_model(checkpoint.model)}")
+        task.report(questions, checkpoint.model)
+        return
     text = text_to_measure(arguments.text, checkpoint)
     name = describe_source(arguments.text or checkpoint.training.get("source"))
     measured = describe_measured(text, limit)

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import difflib
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,15 +28,21 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_fields(
-    parser: argparse._ActionsContainer, kind: Any, names: Sequence[str], from_preset: Collection[str] = ()
+    parser: argparse._ActionsContainer,
+    kind: Any,
+    names: Sequence[str],
+    defaults: Mapping[str, str] | None = None,
 ) -> None:
-    """Add an option for each of these fields of a dataclass, with its type, help and default."""
+    """Add an option for each of these fields of a dataclass, with its type, help and default.
+
+    ``defaults`` says what those are that are not the dataclass's.
+    """
     types: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
     for field in dataclasses.fields(kind):
         if field.name not in names:
             continue
         option = "--" + field.name.replace("_", "-")
-        default = "from the preset" if field.name in from_preset else field.default
+        default = (defaults or {}).get(field.name, field.default)
         help = f"{field.metadata['help']} (default: {default})"
         if field.type == "bool":
             parser.add_argument(option, action=argparse.BooleanOptionalAction, default=None, help=help)

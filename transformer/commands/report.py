@@ -9,6 +9,7 @@ from typing import Any
 from transformer.baselines import Baseline
 from transformer.evaluation import Score
 from transformer.model import Transformer
+from transformer.phrases import counted
 from transformer.recipe import Recipe
 from transformer.text import BASELINES_LEARN_FROM, REPORTED_TOKENS, Text
 from transformer.tokenizer import BPETokenizer
@@ -52,11 +53,10 @@ def describe_tokenizer(text: Text, asked: int = 0) -> str:
     """Return what a tokenizer is and does to a text; ``asked``: how many tokens were asked for."""
     tokenizer, n = text.tokenizer, text.tokenizer.vocab_size
     kept = f", kept in '{text.kept_in.parent}' for the next run" if text.kept_in else ""
-    per_token = len(text.train) / len(text.train_ids)
     if not isinstance(tokenizer, BPETokenizer):
         return f"{n} different characters, one token each: {len(text.train_ids):,} to learn from{kept}"
     note = f", not the {asked:,} asked for: the text has no more pairs to merge" if n < asked else ""
-    size = f"{len(text.train_ids):,} to learn from, {per_token:.2f} characters each{kept}"
+    size = f"{len(text.train_ids):,} to learn from, {text.characters_per_token:.2f} characters each{kept}"
     return f"{n:,} by byte-pair encoding{note}: {size}"
 
 
@@ -64,8 +64,8 @@ def describe_model(model: Transformer) -> str:
     """Return a model's dimensions and size."""
     config, n = model.config, model.n_parameters()
     return (
-        f"{config.n_layers} layers, {config.n_heads} heads, d_model {config.d_model}, d_ff {config.d_ff}, "
-        f"context {config.context}: {n:,} parameters"
+        f"{counted(config.n_layers, 'layer')}, {counted(config.n_heads, 'head')}, d_model {config.d_model}, "
+        f"d_ff {config.d_ff}, context {config.context}: {n:,} parameters"
     )
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tqdm import tqdm
-
 from transformer.baselines import Baseline
-from transformer.commands import texts
+from transformer.commands import task, texts
+from transformer.commands.display import carry_out, draw
 from transformer.commands.options import add_fields, add_text, chosen
 from transformer.commands.report import (
     describe_baselines,
@@ -21,23 +19,23 @@ from transformer.commands.report import (
     describe_source,
     describe_tokenizer,
     print_scores,
-    printable,
 )
 from transformer.commands.runs import new_run
-from transformer.commands.signals import StopSignals
 from transformer.config import Config
-from transformer.curve import curve_of, read_log, text_plot, write
 from transformer.directory import RunDirectory
-from transformer.evaluation import Score
 from transformer.footprint import check_memory
+from transformer.phrases import counted
 from transformer.presets import PRESETS, of_depth
 from transformer.recipe import Recipe
-from transformer.run import Listener, Run, Stopped
-from transformer.text import DEFAULT_VOCAB_SIZE
-from transformer.training import Progress
+from transformer.run import Run
+from transformer.text import DEFAULT_VOCAB_SIZE, Text
 
 HELP = "Train a model on a text."
-FROM_PRESET = {name for preset in (*PRESETS.values(), of_depth(1)) for name in (*preset.model, *preset.training)}
+FROM_PRESET = {
+    name: "from the preset"
+    for preset in (*PRESETS.values(), of_depth(1))
+    for name in (*preset.model, *preset.training)
+}
 WITH_RESUME = ("command", "resume", "text", "steps")
 
 
@@ -80,38 +78,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train a model on a text and report its held-out loss beside the n-gram baselines."""
     with start(arguments) if arguments.resume is None else resume(arguments) as run:
-        baselines = report(run, asked=arguments.vocab_size or DEFAULT_VOCAB_SIZE)
-        try:
-            with StopSignals() as signals, Display(run, baselines, signals) as display:
-                run.train(display)
-        except Stopped:
-            with suppress(OSError):  # why it stopped is more important than a picture
-                draw(run, baselines)
-            raise
+        if not isinstance(run.data, Text):
+            task.carry_out(run)
+            return
+        baselines = report(run, run.data, asked=arguments.vocab_size or DEFAULT_VOCAB_SIZE)
+        carry_out(run, baselines)
         _, score = run.result()
         done = run.progress
         print(
             f"\ntrained in {done.seconds:.0f} s ({done.tokens_per_second:,.0f} tokens/s); "
-            f"on {describe_measured(run.text)}:\n"
+            f"on {describe_measured(run.data)}:\n"
         )
         print_scores(score, baselines)
         print(f"\n{draw(run, baselines)}")
         print(f"\nwrote {run.directory.path}: {run.directory.describe()}")
         print(f'next: transformer generate --out {run.directory.path} --prompt "The "')
-
-
-def draw(run: Run, baselines: Sequence[Baseline]) -> str:
-    """Draw the run's losses in its directory, and return a plot of them for the terminal.
-
-    Raises:
-        OSError: the directory can't be written.
-    """
-    characters_per_token = len(run.text.train) / len(run.text.train_ids)
-    curve = curve_of(read_log(run.directory.log), characters_per_token, baselines)
-    if curve is None:
-        return ""
-    write(curve, run.directory.path, f"Losses of the run '{run.directory.path}'")
-    return text_plot(curve)
 
 
 def start(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
@@ -154,9 +135,9 @@ def resume(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
     return Run.resume(arguments.resume, text, arguments.steps)
 
 
-def report(run: Run, asked: int) -> list[Baseline]:
+def report(run: Run, text: Text, asked: int) -> list[Baseline]:
     """Print what will be done; return what simple counting achieves on the text."""
-    text, config, recipe, step = run.text, run.model.config, run.recipe, run.progress.step
+    config, recipe, step = run.model.config, run.recipe, run.progress.step
     characters = len(text.train) + len(text.held_out)
     print(
         f"text       {describe_source(run.source)}: {characters:,} characters, "
@@ -165,7 +146,7 @@ def report(run: Run, asked: int) -> list[Baseline]:
     print(f"tokens     {describe_tokenizer(text, 0 if step else asked)}")
     print(f"model      {describe_model(run.model)}")
     print(
-        f"training   {recipe.steps:,} steps of {recipe.batch_size} x {config.context} tokens, "
+        f"training   {counted(recipe.steps, 'step')} of {recipe.batch_size} x {config.context} tokens, "
         f"{describe_optimizer(recipe)}, threads: {recipe.threads}, seed: {recipe.seed}"
     )
     print(f"memory     {check_memory(config, recipe)}")
@@ -173,47 +154,3 @@ def report(run: Run, asked: int) -> list[Baseline]:
     print(f"baselines  {describe_baselines(baselines, text)}")
     print(f"run        {run.directory.path}" + f", from step {step:,} on" * bool(step), flush=True)
     return baselines
-
-
-class Display(Listener):
-    """A progress bar with the losses, and a sample now and then."""
-
-    def __init__(self, run: Run, baselines: Sequence[Baseline], signals: StopSignals) -> None:
-        self.bar = tqdm(
-            total=run.recipe.steps,
-            initial=run.progress.step,
-            unit="step",
-            dynamic_ncols=True,
-            smoothing=0.05,
-            mininterval=0.5,
-        )
-        self.signals = signals
-        self.best = min(baselines, key=lambda baseline: baseline.nats_per_symbol)
-        self.held_out = ""
-
-    def __enter__(self) -> Display:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.bar.close()
-
-    def stepped(self, progress: Progress) -> None:
-        """Move the bar on."""
-        self.bar.set_postfix_str(
-            f"loss {progress.smooth_loss:.3f}{self.held_out}, {progress.tokens_per_second:,.0f} tokens/s",
-            refresh=False,
-        )
-        self.bar.update()
-
-    def evaluated(self, step: int, score: Score) -> None:
-        """Show the held-out loss in the bar."""
-        baseline = f"{self.best.name} {self.best.nats_per_symbol:.3f}"
-        self.held_out = f", held-out {score.nats_per_character:.3f} nats/char ({baseline})"
-
-    def sampled(self, step: int, text: str) -> None:
-        """Print a sample above the bar."""
-        self.bar.write(f"--- after {step:,} steps{self.held_out}\n{printable(text)}\n")
-
-    def should_stop(self) -> bool:
-        """Return whether the user has asked for it."""
-        return self.signals.requested

@@ -17,6 +17,7 @@ from transformer.curve import read_log
 from transformer.data import split_text
 from transformer.merges import BYTE_TOKENS
 from transformer.model import Transformer
+from transformer.tasks import Questions
 from transformer.text import BASELINES_LEARN_FROM, text_of_run
 from transformer.tokenizer import BPETokenizer, Tokenizer
 
@@ -120,11 +121,13 @@ class Material:
         return BPETokenizer.train(self.texts[0], BYTE_TOKENS + FIRST_MERGES)
 
     def default_text(self) -> str:
-        """Return the beginning of a sentence that the model has never seen.
+        """Return the beginning of a sentence that the model has never seen; or a question, nearly answered.
 
         Raises:
             DataError: the text that the model learned from is no longer there.
         """
+        if questions := Questions.of_run(self.checkpoint):
+            return questions.task.text(questions.example)[:-2]
         held_out = self.texts[1]
         start = held_out.find("\n\n") + 2 if "\n\n" in held_out else 0
         ids = self.tokenizer.encode(held_out[start : start + 20 * DEFAULT_TOKENS].lstrip())
