@@ -14,7 +14,8 @@ from minigrad.draw.fold import Group, folded_into, groups_of, outermost
 from minigrad.draw.values import argument_name, arguments_of, known_values, original_of, parameter_names
 from minigrad.draw.walk import CannotWalk, Flow, Step, walk_back
 from minigrad.graph import Node, Parent, TensorBase, below
-from minigrad.nn.module import Module, Parameter
+from minigrad.nn.module import Module
+from minigrad.nn.parameter import Parameter
 from minigrad.op import Op
 from minigrad.rule_text import RuleText, rule_text
 from minigrad.tensor import Tensor

@@ -30,7 +30,8 @@ from minigrad.nn.loss import (
     NLLLoss,
     SmoothL1Loss,
 )
-from minigrad.nn.module import Module, Parameter
+from minigrad.nn.module import Module
+from minigrad.nn.parameter import Parameter
 
 __all__ = [
     "GELU",

@@ -12,7 +12,8 @@ from minigrad.dtypes import int64
 from minigrad.grad_mode import no_grad
 from minigrad.nn import functional as F
 from minigrad.nn import init
-from minigrad.nn.module import Module, Parameter
+from minigrad.nn.module import Module
+from minigrad.nn.parameter import Parameter
 from minigrad.tensor import Tensor
 
 # --- with parameters ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.grad_mode import enable_grad, no_grad
-from minigrad.nn.module import clear_gradients
+from minigrad.nn.parameter import clear_gradients
 from minigrad.optim.joined import LARGEST_JOINED, Joined
 from minigrad.tensor import Tensor
 
