@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from types import ModuleType
+
+import numpy as np
 
 import minigrad as mg
 import transformer
@@ -67,23 +70,35 @@ def classes_and_functions(module: object, names: Iterable[str]) -> list[str]:
     ]
 
 
+def defined_in(module: ModuleType) -> list[str]:
+    """Return the public functions and classes that a module defines itself."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__ and callable(value)
+    ]
+
+
+def dtypes_and_numbers() -> str:
+    """Return the names of the dtypes and constants, which have no docstrings."""
+    names = [name for name in dtypes.__all__ if not callable(getattr(dtypes, name))]
+    kinds = ", ".join(f"`mg.{name}`" for name in names if isinstance(getattr(dtypes, name), np.dtype))
+    numbers = ", ".join(f"`mg.{name}`" for name in names if not isinstance(getattr(dtypes, name), np.dtype))
+    return f"Dtypes are NumPy's: {kinds}, `mg.bool`. Constants: {numbers}."
+
+
 def pages() -> dict[str, str]:
     """Return each page's place and its text."""
     options = ("inherited_members: true", "merge_init_into_class: false", "show_bases: false")
     inherited = "".join(["\n    options:", *(f"\n      {option}" for option in options)])
     modes = ["no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled", "inference_mode"]
-    derivatives = ["backward", "grad", "gradcheck", "gradgradcheck", "Function", "FunctionCtx", "detect_anomaly"]
+    derivatives = ["backward", "grad", "Function", "FunctionCtx", "detect_anomaly", "keep_values"]
+    checks = ["gradcheck", "gradgradcheck", "GradcheckError", "numeric_gradient"]
     layers = classes_and_functions(mg.nn, mg.nn.__all__)
     first = ["Module", "Parameter", "Sequential", "ModuleList", "ModuleDict"]
     losses = [name for name in layers if name.endswith("Loss")]
     others = sorted(set(layers) - set(first) - set(losses))
     functions = sorted(mg.nn.functional.__all__)
-    initial = [name for name in vars(mg.nn.init) if name.endswith("_") and not name.startswith("_")]
-    schedules = [
-        name
-        for name, value in vars(optim.lr_scheduler).items()
-        if inspect.isclass(value) and value.__module__ == optim.lr_scheduler.__name__
-    ]
     optimizers = classes_and_functions(optim, optim.__all__)
     helpers = [name for name in dtypes.__all__ if inspect.isfunction(getattr(dtypes, name))]
     return {
@@ -91,13 +106,15 @@ def pages() -> dict[str, str]:
         "api/tensor.md": f"# Tensor\n\n::: minigrad.tensor.Tensor{inherited}\n",
         "api/creation.md": "# Making tensors\n\n"
         + entries(creation.__all__, "minigrad.creation")
-        + "\n\n## Dtypes\n\n"
+        + f"\n\n## Dtypes\n\n{dtypes_and_numbers()}\n\n"
         + entries(helpers, "minigrad")
         + "\n\n## Random numbers\n\n"
         + entries(random.__all__, "minigrad"),
         "api/operations.md": operations(),
         "api/autograd.md": "# Derivatives\n\n"
         + entries(derivatives, "minigrad.autograd")
+        + "\n\n## Checking a rule\n\n"
+        + entries(checks, "minigrad.autograd")
         + "\n\n## Recording or not\n\n"
         + entries(modes, "minigrad")
         + "\n\n## Derivatives of functions\n\n"
@@ -110,13 +127,13 @@ def pages() -> dict[str, str]:
         + entries(losses, "minigrad.nn"),
         "api/functional.md": "# nn.functional\n\n" + entries(functions, "minigrad.nn.functional"),
         "api/init.md": "# Initial values, and clipping\n\n## nn.init\n\n"
-        + entries(initial, "minigrad.nn.init")
+        + entries(defined_in(mg.nn.init), "minigrad.nn.init")
         + "\n\n## nn.utils\n\n"
-        + entries(["clip_grad_norm_", "clip_grad_value_"], "minigrad.nn.utils"),
+        + entries(defined_in(mg.nn.utils), "minigrad.nn.utils"),
         "api/optim.md": "# Optimisers\n\n"
         + entries(optimizers, "minigrad.optim")
         + "\n\n## Schedules\n\n"
-        + entries(schedules, "minigrad.optim.lr_scheduler"),
+        + entries(defined_in(optim.lr_scheduler), "minigrad.optim.lr_scheduler"),
         "api/looking.md": "# Looking at it, saving it\n\n"
         + entries(["draw", "explain_backward", "drawing.Drawing"], "minigrad.draw")
         + "\n\n## Files\n\n"

@@ -15,10 +15,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import api
+
 import minigrad as mg
 import transformer
 from minigrad import creation, func, functional, optim, random, threads
 from minigrad.op import Op
+
+HELPERS = {"minigrad.tensor.Tensor.result_class", "minigrad.autograd.likely_cause"}
+"""Names that only other modules of the package use."""
 
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 
@@ -62,6 +67,8 @@ def public() -> Iterator[str]:
     for module in mg.nn, optim:
         names = [name for name in module.__all__ if inspect.isclass(getattr(module, name))]
         yield from (f"{module.__name__}.{name}" for name in names)
+    for module in mg.autograd, mg.nn.init, mg.nn.utils, optim.lr_scheduler:
+        yield from (f"{module.__name__}.{name}" for name in api.defined_in(module))
     yield from (f"transformer.{name}" for name in transformer.__all__)
     yield from (f"minigrad.tensor.Tensor.{name}" for name in dir(mg.Tensor) if not name.startswith("_"))
 
@@ -79,7 +86,7 @@ def faults(site: Path) -> Iterator[str]:
             r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')]+)", path.read_text(encoding="utf-8")
         ):
             yield f"{path} fetches {place}"
-    for name in sorted(set(public()) - {"minigrad.tensor.Tensor.result_class"}):
+    for name in sorted(set(public()) - HELPERS):
         if not texts.get(name, "").strip():
             yield f"{name} is not documented"
     for name in dir(mg.Tensor):
