@@ -91,4 +91,6 @@ class Embedding(nn.Module):
                     "give fewer tokens, or train with sinusoidal positions, which extend"
                 )
             self.position = table = sinusoids(max(end, 2 * len(table)), self.d_model, table.dtype).to(table.device)
+        if end - start == len(table) and mg.is_grad_enabled():
+            return table  # all of it: a slice would be a node in the graph of every step
         return table[start:end]
