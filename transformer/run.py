@@ -67,10 +67,10 @@ class Listener:
     """What a run tells whoever watches it; every method may be overridden, none needs to be."""
 
     def stepped(self, progress: Progress) -> None:
-        """Be told of a step."""
+        """Be told of a step, and how far the training has come with it."""
 
     def evaluated(self, step: int, score: Score) -> None:
-        """Be told of the score on held-out text."""
+        """Be told of the score on what is held out, after a step."""
 
     def sampled(self, step: int, text: str) -> None:
         """Be told of a sample."""

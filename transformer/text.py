@@ -13,14 +13,15 @@ from minigrad import Tensor
 from transformer.baselines import Baseline, ngram_baselines
 from transformer.corpus import Corpus, DataError
 from transformer.data import default_corpus, random_batch, split_text
-from transformer.evaluation import Score, parts_of, position_losses, token_losses
+from transformer.evaluation import Score, parts_of, token_losses
 from transformer.generation import generate, start_ids
 from transformer.model import Transformer
 from transformer.tokenizer import BPETokenizer, CharTokenizer, Tokenizer
 from transformer.tokens import encode
 
 DEFAULT_VOCAB_SIZE = 512  # of a tokenizer by byte-pair encoding
-MERGES_LEARN_FROM = 10_000_000  # characters of a long text, in slices of equal distance
+MERGES_LEARN_FROM = 10_000_000  # characters of a long text …
+MERGES_SLICES = 10  # … in so many slices, at equal distances
 BASELINES_LEARN_FROM = 2_000_000  # characters of a long text, its last
 SAMPLE_TOKENS = 200
 REPORTED_TOKENS = 200_000  # of a long held-out text, what a report is limited to unless more is asked for
@@ -56,7 +57,13 @@ class Text:
         context: int,
         on_characters: Callable[[int], Any] | None = None,
     ) -> Text:
-        """Split ``text`` and encode both parts; ``on_characters`` is told how many characters are done.
+        """Split a text in two and encode both parts.
+
+        Args:
+            text: a str or a corpus, of which the last tenth is held out.
+            tokenizer: with what.
+            context: of the model: the training part must be longer.
+            on_characters: is told how many characters are done.
 
         Raises:
             DataError: the text is too short for the context.
@@ -80,7 +87,13 @@ class Text:
         train: Corpus,
         on_characters: Callable[[int], Any] | None = None,
     ) -> Text:
-        """Return a text to measure on that does not continue ``train``, the text that was learned from.
+        """Return a text to measure on that does not continue the text that was learned from.
+
+        Args:
+            text: what to measure on, all of it.
+            tokenizer: the model's.
+            train: what was learned from, for the n-gram models.
+            on_characters: is told how many characters are done.
 
         Raises:
             ValueError: it has characters that the tokenizer does not know.
@@ -107,7 +120,10 @@ class Text:
         return self.held_out[: len(self.tokenizer.decode(self.held_out_ids[:limit].tolist()))]
 
     def characters_of_parts(self, limit: int | None = None) -> list[int]:
-        """Return the numbers of characters of the parts by which the loss's standard error is found."""
+        """Return the numbers of characters of the parts by which the loss's standard error is found.
+
+        They are of the first ``limit`` held-out tokens, or of all.
+        """
         ids = self.held_out_ids[:limit]
         ends = [0]
         for part in parts_of(len(ids))[:-1]:
@@ -126,6 +142,12 @@ class Text:
 
         The first held-out tokens are read after the end of the training part, as they stand in the text; those
         of another text after what an empty prompt starts from.
+
+        Args:
+            model: what is measured.
+            limit: None for all held-out tokens.
+            threads: batches that run side by side; the result is the same.
+            on_batch: is told how many tokens each batch has scored.
         """
         ids = self.held_out_ids[:limit]
         lead = self.train_ids[-model.config.context :]
@@ -141,23 +163,16 @@ class Text:
             self.characters_of_parts(limit),
         )
 
-    def score_by_position(
-        self,
-        model: Transformer,
-        length: int,
-        max_tokens: int,
-        threads: int = 1,
-        on_batch: Callable[[int], Any] | None = None,
-    ) -> Tensor:
-        """Return the cross-entropies (W, length) of held-out tokens by position: see :func:`position_losses`."""
-        return position_losses(model, self.held_out_ids, length, max_tokens, threads, on_batch)
-
     def baselines(
         self, limit: int | None = None, on_characters: Callable[[int], Any] | None = None
     ) -> list[Baseline]:
         """Return the n-gram models' losses on the same characters, learned from the training part's end.
 
         That is all of it but for a text of more than two million characters: counting has its price in memory.
+
+        Args:
+            limit: so many held-out tokens, from the first on; None for all.
+            on_characters: is told of the characters counted and scored, each once for every order.
         """
         return ngram_baselines(
             str(self.train[-BASELINES_LEARN_FROM:]),
@@ -193,14 +208,14 @@ def make_tokenizer(
     raise ValueError(f"the tokenizer must be char or bpe, not {kind!r}")
 
 
-def sample(text: Corpus, n_characters: int, n_slices: int = 10) -> Iterator[str]:
+def sample(text: Corpus, n_characters: int) -> Iterator[str]:
     """Yield a text in blocks, or of a longer one so many characters, in slices at equal distances."""
     if len(text) <= n_characters:
         yield from text.blocks()
         return
-    for i in range(n_slices):
-        start = i * len(text) // n_slices
-        yield from text[start : start + n_characters // n_slices].blocks()
+    for i in range(MERGES_SLICES):
+        start = i * len(text) // MERGES_SLICES
+        yield from text[start : start + n_characters // MERGES_SLICES].blocks()
 
 
 def text_of_run(

@@ -21,7 +21,7 @@ from transformer.commands.report import (
 from transformer.commands.runs import latest_run
 from transformer.config import Config
 from transformer.data import DataError, split_text
-from transformer.evaluation import parts_of, standard_error
+from transformer.evaluation import parts_of, position_losses, standard_error
 from transformer.tasks import Questions
 from transformer.text import REPORTED_TOKENS, Text
 
@@ -81,7 +81,9 @@ def run(arguments: argparse.Namespace) -> None:
     length = longest_window(checkpoint.config, n)
     if length:
         with texts.bar(min(n, POSITION_TOKENS), "token", "by position") as update:
-            losses = text.score_by_position(checkpoint.model, length, min(n, POSITION_TOKENS), threads, update)
+            losses = position_losses(
+                checkpoint.model, text.held_out_ids, length, min(n, POSITION_TOKENS), threads, update
+            )
         print()
         print_losses_by_position(losses, checkpoint.config)
 
