@@ -20,17 +20,18 @@ BACKWARD = DOCS / "how-backward-works.md"
 
 
 @pytest.fixture
-def usual_printing():
-    """Leave the print options and the registry of operations as they were."""
-    operations = dict(op_module.registry)
+def undisturbed():
+    """Leave the print options and the operations as they were."""
+    tables = op_module.registry, op_module.numpy_functions, print_options
+    before = [dict(table) for table in tables]
     yield
-    print_options.clear()
-    op_module.registry.clear()
-    op_module.registry.update(operations)
+    for table, content in zip(tables, before, strict=True):
+        table.clear()
+        table.update(content)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if ">>>" in page.read_text(encoding="utf-8")], ids=str)
-def test_examples_print_what_they_say(page, usual_printing):
+def test_examples_print_what_they_say(page, undisturbed):
     options = doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF
     failed, tried = doctest.testfile(str(page), module_relative=False, optionflags=options, encoding="utf-8")
     assert tried
