@@ -86,8 +86,9 @@ def test_all_that_is_held_out_is_asked() -> None:
     assert set(Questions(TASKS["add"], 1).held_out) == set(filter(TASKS["add"].is_held_out, sums))
 
 
-def test_letters_to_copy_are_all_different() -> None:
-    questions = drawn(Questions(TASKS["copy"], 26), 300)
+@pytest.mark.parametrize("name", ["copy", "sort"])
+def test_letters_to_copy_or_sort_are_all_different(name: str) -> None:
+    questions = drawn(Questions(TASKS[name], 26), 300)
     assert all(len(set(question)) == len(question) for question in questions)
     assert {len(question) for question in questions} == set(range(1, 27))
 
@@ -161,10 +162,11 @@ def reduced(name: str, length: int) -> Questions:
         return Questions(
             dataclasses.replace(TASKS["add"], draw=lambda rng, _, n: draw_sum(rng, "05678", n)), length
         )
-    return Questions(dataclasses.replace(TASKS[name], letters="abcdef"), length)
+    letters = "abcdefgh" if name == "sort" else "abcdef"
+    return Questions(dataclasses.replace(TASKS[name], letters=letters), length)
 
 
-@pytest.mark.parametrize(("name", "length", "steps"), [("reverse", 3, 250), ("sort", 3, 350), ("add", 2, 500)])
+@pytest.mark.parametrize(("name", "length", "steps"), [("reverse", 3, 250), ("sort", 4, 250), ("add", 2, 500)])
 def test_a_task_is_learned_until_every_answer_is_right(name: str, length: int, steps: int) -> None:
     questions = reduced(name, length)
     model = small_model(questions)
@@ -371,7 +373,7 @@ def test_a_run_of_an_unknown_task_is_refused(tmp_path: Path, capsys: pytest.Capt
     [
         (["copi"], "copi"),
         (["copy", "--length", "27"], "the length must be from 1 to 26, not 27"),
-        (["sort", "--length", "0"], "the length must be from 1 to 100, not 0"),
+        (["reverse", "--length", "0"], "the length must be from 1 to 100, not 0"),
         (["sort", "--steps", "0"], "steps must be at least 1"),
         (["sort", "--stepz", "0"], "unknown option --stepz: did you mean --steps?"),
     ],

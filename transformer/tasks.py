@@ -128,7 +128,15 @@ TASKS = {
     for task in (
         Task("copy", "the same letters again", draw_different_letters, str, key=str, most=26, from_anywhere=True),
         Task("reverse", "the letters backwards", draw_letters, lambda question: question[::-1], key=str),
-        Task("sort", "the letters in the order of the alphabet", draw_letters, in_order, key=in_order),
+        Task(
+            "sort",
+            "the letters, which are all different, in the order of the alphabet",
+            draw_different_letters,
+            in_order,
+            key=in_order,
+            most=26,
+            training={"steps": 1600},
+        ),
         Task(
             "add",
             "the sum of two numbers",
@@ -138,7 +146,7 @@ TASKS = {
             letters="0123456789",
             signs="+=",
             length=2,
-            training={"steps": 1500, "batch_size": 128},
+            training={"steps": 1500, "batch_size": 128, "matrix_rate": 0.02},
         ),
     )
 }
