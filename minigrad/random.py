@@ -284,8 +284,10 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
         device: "cpu" or None.
 
     Raises:
-        RuntimeError: another device is named.
+        RuntimeError: n is negative, or another device is named.
     """
+    if n < 0:
+        raise RuntimeError(f"randperm() needs a number of at least 0, not {n}")
     source = (generator or current_generator()).numpy
     return _make(source.permutation(n), dtype or dtypes.int64, device, False)
 

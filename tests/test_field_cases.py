@@ -530,3 +530,20 @@ def test_where_std_and_norm_are_0_their_gradient_can_itself_be_differentiated(fu
     for found in (in_x, in_c):
         assert found is None or np.isfinite(found.numpy()).all()
         assert found is None or not found.numpy().any()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: mg.ones(()).unbind(), IndexError, "0-d tensor"),
+        (lambda: mg.ones(2, 3).unbind(5), IndexError, "5"),
+        (lambda: mg.ones(2, 3).log_softmax(5), IndexError, "axis 5"),
+        (lambda: mg.ones(0, 3).log_softmax(5), IndexError, "axis 5"),
+        (lambda: mg.randperm(-1), RuntimeError, "at least 0, not -1"),
+        (lambda: mg.nn.BatchNorm1d(4)(mg.ones(2, 3)), RuntimeError, "3 channels got a vector of 4"),
+    ],
+)
+def test_what_there_is_not_is_named(call, error, message):
+    """A dimension, a number or a channel that doesn't exist stands in the message."""
+    with pytest.raises(error, match=message):
+        call()

@@ -11,6 +11,7 @@ import numpy as np
 from minigrad.graph import Array
 from minigrad.kernels.linear import constant
 from minigrad.op import op, quietly
+from minigrad.rules.reduce import normalize
 
 
 @functools.cache
@@ -103,7 +104,8 @@ def log_softmax_composed(x: Array, dim: int) -> Array:
 def log_softmax(x: Array, dim: int) -> Array:
     """xᵢ − ln Σⱼ e^xⱼ along ``dim``: the logarithm of :func:`softmax`, without overflow or ln 0."""
     out: Any = np.array(x, ndmin=1)
-    if out.shape[dim]:
+    (axis,) = normalize(dim, out.ndim)
+    if out.shape[axis]:
         largest = np.max(out, axis=dim, keepdims=True)
         np.maximum(largest, np.finfo(out.dtype).min, out=largest)
         out -= largest

@@ -218,7 +218,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
-    """x / max(‖x‖ₚ, ε), with the p-norm over ``dim``, an int or several; ``eps`` is ε."""
+    """x / max(‖x‖ₚ, ε), with the p-norm over ``dim``, an int or several; ``eps`` is ε.
+
+    Raises:
+        IndexError: there is no such dimension.
+    """
     return input / input.norm(p, dim, True).clamp(min=eps)
 
 
@@ -255,8 +259,12 @@ def batch_norm(
         ValueError: in training, there is only one value for each channel.
         RuntimeError: not training, and no running statistics; or another number of channels.
     """
+    channels = input.shape[1]
+    for given in (running_mean, running_var, weight, bias):
+        if given is not None and given.numel() != channels:
+            raise RuntimeError(f"batch_norm() of {channels} channels got a vector of {given.numel()}")
     dims = (0, *range(2, input.ndim))
-    shape = (1, input.shape[1], *(1,) * (input.ndim - 2))
+    shape = (1, channels, *(1,) * (input.ndim - 2))
     if training:
         n = math.prod(input.shape[d] for d in dims)
         if n <= 1:

@@ -407,7 +407,7 @@ class Piecewise(TensorBase):
         The derivative in x is 1 inside and at a bound, 0 outside.
 
         Raises:
-            ValueError: neither bound is given.
+            RuntimeError: neither bound is given.
         """
         if min is None and max is None:
             raise ValueError("at least one of min and max must be given")

@@ -165,7 +165,12 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """:func:`gather` with other dimensions broadcast; without ``dim``, from the flattened tensor."""
+    """:func:`gather` with other dimensions broadcast; without ``dim``, from the flattened tensor.
+
+    Raises:
+        IndexError: there is no such dimension.
+        RuntimeError: the indices have another number of dimensions.
+    """
     if dim is None:
         return getitem(registry["reshape"](x, (-1,)), np.array(indices.detach()).reshape(-1))
     rows = np.array(indices.detach())

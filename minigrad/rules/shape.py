@@ -112,7 +112,7 @@ def repeat(x: Array, repeats: tuple[int, ...]) -> Array:
     """x laid side by side ``repeats[i]`` times along dimension i (NumPy calls it ``tile``).
 
     Raises:
-        ValueError: fewer numbers than dimensions.
+        RuntimeError: there are fewer numbers than dimensions.
     """
     if len(repeats) < x.ndim:
         raise ValueError(f"{len(repeats)} repeats for {x.ndim} dimensions; give at least one for each dimension")
@@ -367,7 +367,9 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along ``dim``, as a tuple.  Views.
 
     Raises:
-        ValueError: x has no elements along ``dim`` (or no dimensions), so that there is nothing to return.
+        IndexError: there is no such dimension.
     """
+    if not x.ndim:
+        raise IndexError("unbind() needs a dimension, and a 0-d tensor has none")
     normalize(dim, x.ndim)
     return _unbind(x, dim) if x.shape[dim] else ()  # type: ignore[return-value]
