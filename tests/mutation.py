@@ -211,6 +211,7 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
     "any other number would do: what counts is that it differs": [
         ("inplace.py", "replace", "in tensor._version[1] += 1: 1 → 2"),
         ("inplace.py", "record_overwrite", "in base._version[1] += 1: 1 → 2"),
+        ("tensor.py", "accumulate", "in leaf.grad._version[0] += 1: 1 → 2"),
     ],
     "a node that was made just now has not been freed": [
         ("inplace.py", "keep_old_value", "node is None or node.saved is None → node is None"),
@@ -280,6 +281,12 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "the general form finds the same": [
         (
+            "op.py",
+            "pullback",
+            "self.joint is not None or useful is None or useful.issuperset(node.parents) "
+            "→ self.joint is not None or useful is None",
+        ),
+        (
             "plan.py",
             "write_out_recording",
             "f'inputs[{i}]._version' if i in arguments else f\"getattr(inputs[{i}], '_version', NEVER_WRITTEN)\" "
@@ -297,6 +304,9 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
         ("op.py", "of_pair", "if type(out) is not np.ndarray: → if True:"),
     ],
     "the same plan, made once more": [
+        ("op.py", "make_plan", "self.plans[n, mask] = plan → pass"),
+        ("op.py", "make_plan", "if self.takes_pairs: → if False:"),
+        ("op.py", "make_plan", "self.pair_plans[mask] = plan → pass"),
         ("op.py", "of_pair", "self.pair_plans[wanted] or self.make_plan(2, wanted) → self.make_plan(2, wanted)"),
         (
             "op.py",
@@ -314,6 +324,26 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "the plan for no argument is empty, and nothing is recorded": [
         ("op.py", "several_results", "wanted and _recording.get() → _recording.get()"),
+    ],
+    "a shape broadcasts to itself": [
+        (
+            "function.py",
+            "call",
+            "gradient is not None and gradient.shape != parent.shape → gradient is not None",
+        ),
+    ],
+    "there is one": [
+        ("function.py", "call", "in node.saved[0]: 0 → -1"),
+    ],
+    "at 0 both tails are 1/2, up to rounding": [
+        ("special.py", "normal_cdf_and_density", "rows >= 0 → rows > 0"),
+    ],
+    "None is no output": [
+        ("function.py", "_keep", "tensor is not None and at is not None → at is not None"),
+    ],
+    "the version of None is never looked at": [
+        ("function.py", "_keep", "in tensor._version[0] if tensor is not None else 0: 0 → 1"),
+        ("function.py", "_keep", "in tensor._version[0] if tensor is not None else 0: 0 → -1"),
     ],
     "nothing is among no targets": [
         ("graph.py", "backward_pass", "wanted and node in wanted → node in wanted"),
@@ -348,6 +378,8 @@ EQUIVALENT = {change: reason for reason, changes in HARMLESS.items() for change 
 
 # For each function with harmless changes the digest of its source when they were judged: see digest().
 JUDGED: dict[tuple[str, str], str] = {
+    ("function.py", "_keep"): "56e1e8f6",
+    ("function.py", "call"): "c6f7d69c",
     ("graph.py", "backward_pass"): "c230c667",
     ("graph.py", "refresh"): "b3b52b00",
     ("graph.py", "sum_to"): "e7aaa15c",
@@ -362,7 +394,9 @@ JUDGED: dict[tuple[str, str], str] = {
     ("kernels/cross_entropy.py", "blocks"): "f86da7e0",
     ("kernels/layer_norm.py", "_layer_norm_backward"): "248b7d13",
     ("kernels/softmax.py", "softmax_gradient"): "acded655",
+    ("op.py", "make_plan"): "c5c9ac19",
     ("op.py", "of_pair"): "5fe226ad",
+    ("op.py", "pullback"): "390c8dfa",
     ("op.py", "several_results"): "b9349f63",
     ("plan.py", "write_out_recording"): "68630411",
     ("plan.py", "write_out_rules"): "38123e8b",
@@ -383,6 +417,8 @@ JUDGED: dict[tuple[str, str], str] = {
     ("rules/reduce.py", "_softmax_below"): "69b905c6",
     ("rules/reduce.py", "_std_gradient"): "4cba7f7a",
     ("rules/shape.py", "transpose, rule of x"): "da9dca7a",
+    ("special.py", "normal_cdf_and_density"): "b58e0e2a",
+    ("tensor.py", "accumulate"): "5ab7dcf4",
 }
 
 # Two functions of NumPy that are easily mistaken for each other.

@@ -108,10 +108,48 @@ def test_a_saved_tensor_that_changes_is_noticed():
         first.sum().backward()
 
 
+def test_what_is_saved_may_be_none_an_output_or_have_been_written_before():
+    """Only a write after the call counts, recorded or not; and ``ctx`` may be asked outside of backward too."""
+    kept = []
+
+    class Exponential(Function):
+        @staticmethod
+        def forward(ctx, x, bias):
+            kept.append(ctx)
+            out = x * 1
+            out.exp_()
+            ctx.save_for_backward(bias, out, x)
+            return out
+
+        @staticmethod
+        def backward(ctx, g):
+            bias, out, _ = ctx.saved_tensors
+            assert bias is None
+            return g * out, None
+
+    x, _ = inputs()
+    y = x * 1
+    y.mul_(2)
+    with mg.no_grad():
+        y.add_(1)
+    z = Exponential.apply(y, None)
+    z.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == (2 * z).tolist()
+    bias, out, saved = kept[0].saved_tensors
+    assert bias is None
+    assert (out.tolist(), out.requires_grad) == (z.tolist(), False)
+    assert saved is y
+    with mg.no_grad():
+        y.add_(1)
+    with pytest.raises(RuntimeError, match=r"modified in place since \(version 3, saved at version 2\)"):
+        z.sum().backward()
+
+
 @pytest.mark.parametrize(
     ("returned", "says"),
     [
         (lambda g: (g, g), r"2 gradients.*1 argument"),
+        (lambda g: g[:1], r"shape \(1,\)"),
         (lambda g: g[:1].reshape(1, 1, 1).expand(3, 1, 1).sum(0).reshape(1, 1).expand(1, 3), r"shape \(1, 3\)"),
     ],
 )
@@ -128,6 +166,25 @@ def test_a_backward_that_returns_nonsense(returned, says):
     x, _ = inputs()
     with pytest.raises(RuntimeError, match=says):
         Wrong.apply(x).sum().backward()
+
+
+def test_a_backward_may_return_more_than_is_needed():
+    """None for arguments that forward doesn't have, and a gradient of a shape to which the argument broadcasts."""
+
+    class Product(Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            return g * y, g * x, None, None
+
+    x, s = inputs()
+    assert gradcheck(Product.apply, (x, s))
+    assert gradgradcheck(Product.apply, (x, s.reshape(1)))
 
 
 def test_a_mistake_in_the_rule_is_caught_and_explained():

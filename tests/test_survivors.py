@@ -523,6 +523,52 @@ def test_a_rule_that_leaves_the_graph():
         assert recorded.tolist() == plain.tolist()
 
 
+def test_options_after_any_number_of_tensors():
+    """A rule gets each by its name, however many tensors stand before them."""
+
+    def gradients(g, tensors, scale, power):
+        return [g * scale * power * x ** (power - 1) for x in tensors]
+
+    @kernel(gradients, ["tensors"], promote="common")
+    def powers(*tensors, scale=1.0, power=2):
+        return scale * sum(x**power for x in tensors)
+
+    del registry["powers"]
+    for n in (1, 2, 3):
+        inputs = [leaf([1.0 + k, -2.0]) for k in range(n)]
+        for x, found in zip(
+            inputs, mg.autograd.grad(powers(*inputs, scale=5.0, power=3).sum(), inputs), strict=True
+        ):
+            np.testing.assert_allclose(found.numpy(), 15 * x.detach().numpy() ** 2, rtol=1e-14)
+
+
+def test_a_gradient_that_was_saved_is_guarded_against_what_is_added_to_it():
+    """Gradients add up in place; that counts as a write, each time, and never makes up for another one."""
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    (x * 2).sum().backward()
+    for _ in range(2):
+        y = x.grad * w
+        (x * 3).sum().backward()
+        with pytest.raises(RuntimeError, match="mul needs its input 'x'"):
+            y.sum().backward()
+    y = x.grad * w
+    (x * 3).sum().backward()
+    with mg.no_grad():
+        x.grad.add_(1)
+    with pytest.raises(RuntimeError, match="mul needs its input 'x'"):
+        y.sum().backward()
+
+
+def test_gradients_that_can_be_differentiated_add_up():
+    """And so do their derivatives: (x³ + x²)′ = 3x² + 2x, whose derivative is 6x + 2."""
+    x = leaf([1.0, -2.0])
+    for power in (3, 2):
+        (x**power).sum().backward(create_graph=True)
+    assert x.grad.tolist() == [5, 8]
+    assert mg.autograd.grad(x.grad.sum(), x)[0].tolist() == [8, -10]
+    x.grad = None
+
+
 def test_a_kernel_that_answers_for_no_argument_records_nothing():
     @kernel(lambda g: (), [])
     def rounded(x):
