@@ -91,6 +91,7 @@ def test_a_lesson_asks_first_and_ends_with_an_exercise_that_can_be_checked(numbe
     assert row in contents
 
 
+@pytest.mark.slow
 def test_the_lessons_are_pytorch_too(tmp_path, torch):
     program = """
 import sys, torch

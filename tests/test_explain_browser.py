@@ -130,7 +130,13 @@ def test_time_to_interactive(visit):
 
 
 @pytest.mark.parametrize(
-    ("device", "theme"), [("phone", "light"), ("laptop", "light"), ("laptop", "dark"), ("projector", "light")]
+    ("device", "theme"),
+    [
+        ("phone", "light"),
+        ("laptop", "dark"),
+        pytest.param("laptop", "light", marks=pytest.mark.slow),
+        pytest.param("projector", "light", marks=pytest.mark.slow),
+    ],
 )
 def test_nothing_sticks_out_at_any_width(browser, address, tmp_path, device, theme):
     width, height = WIDTHS[device]

@@ -101,6 +101,7 @@ def test_vectors_are_those_of_the_reference_in_the_table(lesson, levels):
         assert np.linalg.norm(vector) == pytest.approx(length, abs=2e-5), token
 
 
+@pytest.mark.slow  # the import of the reference takes longer than all else here
 def test_every_vector_after_every_block_is_the_references(levels, reference):
     print("\nlargest difference from the reference\n embedding  blocks 1 to 6" + " " * 48 + "tokens")
     for number, expected in enumerate(reference):
