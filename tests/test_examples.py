@@ -62,7 +62,12 @@ def parts(number, *names, changes=()):
     return variables
 
 
-@pytest.mark.parametrize("number", sorted(LESSONS))
+LONG = {"09", "11"}  # they train transformers
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in sorted(LESSONS)]
+)
 def test_a_lesson_runs_and_what_it_claims_holds(number, tmp_path):
     path = LESSONS[number]
     for module in NEEDS.get(number, ()):

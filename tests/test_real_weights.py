@@ -114,6 +114,7 @@ def test_every_vector_after_every_block_is_the_references(levels, reference):
     assert max(len(expected[0]) for expected in reference) > 80, "one is long: the others are mostly padding"
 
 
+@pytest.mark.slow
 def test_sentence_vectors_are_the_normalised_means(lesson, reference):
     vectors = lesson["sentence_vectors"](SENTENCES[:5]).numpy()
     means = np.array([expected[-1].mean(0) for expected in reference[:5]])
@@ -127,6 +128,7 @@ def test_a_sentence_is_the_same_alone_as_in_a_batch(lesson, levels):
             assert np.abs(alone[0].numpy() - together[number, : alone.shape[1]]).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_the_exercise_has_the_answer_that_it_promises(lesson):
     everything = set(range(lesson["ids"].shape[1]))
     assert lesson["cosine_of_banks"](sorted(everything - {7})) == pytest.approx(1, abs=1e-6)
@@ -134,6 +136,7 @@ def test_the_exercise_has_the_answer_that_it_promises(lesson):
     assert lesson["cosine_of_banks"]([]) == pytest.approx(0.79, abs=0.005)
 
 
+@pytest.mark.slow
 def test_the_weights_can_be_trained_further(lesson):
     model = lesson["model"]
     try:

@@ -93,6 +93,7 @@ def test_the_paper_drops_sublayer_outputs_and_the_embedding_sum_but_no_attention
     assert mg.equal(model(ids), model(ids))
 
 
+@pytest.mark.slow
 def test_a_step_of_the_papers_model_fits_into_the_memory_that_was_stated():
     """Two real steps at full width, depth and vocabulary, in two parts: the peak of all arrays is as was said."""
     config = Config.preset("paper", vocab_size=37_000, context=32)
