@@ -64,3 +64,17 @@ def rng():
 def torch():
     """Return PyTorch, the peer that some tests compare with; without it they are skipped."""
     return pytest.importorskip("torch", reason="PyTorch is not installed: pip install minigrad[torch]")
+
+
+@pytest.fixture(scope="module")
+def torch_in_one_thread():
+    """Have PyTorch compute in one thread: on small tensors several only wait for each other."""
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -16,6 +16,8 @@ from transformer.__main__ import main
 from transformer.engine import FILES, model_on
 from transformer.export import DECODER, weights_for_pytorch
 
+pytestmark = pytest.mark.usefixtures("torch_in_one_thread")
+
 ROOT = Path(transformer.__file__).parent.parent
 
 VOCABULARY, CONTEXT = 31, 16
@@ -37,20 +39,6 @@ VARIANTS = {
     },
 }
 EXACT = {"float32": 1e-5, "float64": 1e-12}  # the largest difference that rounding may make
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Have PyTorch compute in one thread: on small tensors several only wait for each other."""
-    try:
-        import torch
-    except ImportError:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=VARIANTS)

@@ -17,6 +17,8 @@ import pytest
 
 import minigrad
 
+pytestmark = pytest.mark.usefixtures("torch_in_one_thread")
+
 ENGINES = ["minigrad", "torch"]
 
 
@@ -25,20 +27,6 @@ def engine(name):
     if name == "minigrad":
         return minigrad
     return pytest.importorskip("torch", reason="PyTorch is not installed: pip install minigrad[torch]")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Have PyTorch compute in one thread: on small tensors several only wait for each other."""
-    try:
-        import torch
-    except ImportError:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def same_weights(torch, model, seed=0):
