@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.optim.optimizer import Optimizer, check_not_negative
+from minigrad.optim.joined import JoiningOptimizer
+from minigrad.optim.optimizer import Array, check_not_negative
 from minigrad.tensor import Tensor
 
 
-class Adam(Optimizer):
+class Adam(JoiningOptimizer):
     """Steps of about ``lr`` in each coordinate, whatever the scale of its gradient.
 
     >>> import minigrad as mg
@@ -28,7 +29,7 @@ class Adam(Optimizer):
         m ← β₁ m + (1 − β₁) g;    v ← β₂ v + (1 − β₂) g²
         x ← x − lr · m̂ / (√v̂ + ε)    with m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ)
 
-    computed in the order that the end of their section 2 gives: the corrections become factors of lr and ε.
+    which :func:`adam_step` computes.
 
     Args:
         params: tensors, or dicts with "params" and options of their own.
@@ -43,8 +44,7 @@ class Adam(Optimizer):
         ValueError: ``lr``, ``eps`` or ``weight_decay`` is negative, or a beta outside [0, 1).
     """
 
-    elementwise = True
-    decoupled = False
+    decoupled = False  # whether the decay is apart from the gradient
 
     def __init__(
         self,
@@ -75,45 +75,64 @@ class Adam(Optimizer):
             if not 0 <= beta < 1:
                 raise ValueError(f"betas[{i}] must be at least 0 and below 1, not {beta}")
 
-    def update(
-        self,
-        x: np.ndarray[Any, Any],
-        gradient: np.ndarray[Any, Any],
-        state: dict[str, Any],
-        group: dict[str, Any],
-    ) -> None:
-        lr = float(group["lr"])
-        if self.decoupled and group["weight_decay"]:
-            x *= 1 - lr * float(group["weight_decay"])
-        coupled = 0.0 if self.decoupled else group["weight_decay"]
-        gradient = self.gradient_with_decay(x, gradient, coupled, group["maximize"])
-        if not state:
-            state["step"] = 0
-            for name in ("exp_avg", "exp_avg_sq", *["max_exp_avg_sq"] * bool(group["amsgrad"])):
-                state[name] = Tensor(np.zeros_like(x))
-        state["step"] += 1
-        t = state["step"]
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        lr, decay = float(group["lr"]), float(group["weight_decay"])
         beta1, beta2 = map(float, group["betas"])
+        if self.decoupled and decay:
+            x *= 1 - lr * decay
+        g = self.gradient_with_decay(x, gradient, 0.0 if self.decoupled else decay, group["maximize"])
+        if not state:
+            averages = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * bool(group["amsgrad"])
+            state.update(step=0, **{name: Tensor(np.zeros_like(x)) for name in averages})
+        state["step"] += 1
         m, v = state["exp_avg"]._data, state["exp_avg_sq"]._data
-        scratch = self.scratch(x)
+        largest_v = state["max_exp_avg_sq"]._data if group["amsgrad"] else None
+        adam_step(x, g, m, v, largest_v, state["step"], lr, beta1, beta2, float(group["eps"]), self.scratch(x))
 
-        m *= beta1
-        m += np.multiply(gradient, 1 - beta1, out=scratch)
-        v *= beta2
-        np.multiply(gradient, gradient, out=scratch)
-        scratch *= 1 - beta2
-        v += scratch
-        if group["amsgrad"]:
-            largest = state["max_exp_avg_sq"]._data
-            v = np.maximum(largest, v, out=largest)
 
-        # m̂ / (√v̂ + ε) = (m / (√v + ε c)) · c / (1 − β₁ᵗ)  with  c = √(1 − β₂ᵗ)
-        correction = math.sqrt(1 - beta2**t)
-        np.sqrt(v, out=scratch)
-        scratch += float(group["eps"]) * correction
-        np.divide(m, scratch, out=scratch)
-        scratch *= lr * correction / (1 - beta1**t)
-        x -= scratch
+def adam_step(
+    x: Array,
+    g: Array,
+    m: Array,
+    v: Array,
+    largest_v: Array | None,
+    t: int,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    scratch: Array,
+) -> None:
+    """Carry out step t of Adam, in place: change the averages m and v, and x.
+
+    As the end of the paper's section 2 has it, the corrections of m and v become factors of lr and ε, two numbers:
+
+        m̂ / (√v̂ + ε) = c / (1 − β₁ᵗ) · m / (√v + c ε)    with c = √(1 − β₂ᵗ)
+
+    Args:
+        x, g: the parameter and its gradient.
+        m, v: the averages of g and g².
+        largest_v: the largest v so far, which is divided by in its place, or None.
+        t: the number of the step, from 1 on.
+        lr, beta1, beta2, eps: as of :class:`Adam`.
+        scratch: an array of that shape to compute in.
+    """
+    move_towards(m, g, beta1, scratch)  # m ← β₁ m + (1 − β₁) g
+    move_towards(v, np.multiply(g, g, out=scratch), beta2, scratch)  # v ← β₂ v + (1 − β₂) g²
+    if largest_v is not None:
+        v = np.maximum(largest_v, v, out=largest_v)
+    c = math.sqrt(1 - beta2**t)
+    step = np.sqrt(v, out=scratch)
+    step += c * eps
+    np.divide(m, step, out=step)
+    step *= lr * c / (1 - beta1**t)
+    x -= step
+
+
+def move_towards(average: Array, value: Array, beta: float, scratch: Array) -> None:
+    """Set ``average`` to β · average + (1 − β) · value, in place."""
+    average *= beta
+    average += np.multiply(value, 1 - beta, out=scratch)
 
 
 class AdamW(Adam):

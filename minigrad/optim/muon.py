@@ -133,16 +133,17 @@ class Muon(Optimizer):
                     f"Muon steps matrices, not a parameter of shape {parameter.shape}: give that to AdamW"
                 )
 
-    def update_each(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+    def update_group(self, k: int, parameters: list[Tensor]) -> None:
+        """Update the matrices of group ``k``, ``threads`` of them at a time."""
         distinct = len({id(parameter) for parameter in parameters}) == len(parameters)
         if self.threads == 1 or len(parameters) < 2 or not distinct:
-            super().update_each(parameters, group)
+            super().update_group(k, parameters)
             return
-        one_by_one = super().update_each
+        update_group = super().update_group
         for parameter in parameters:
             self.state.setdefault(parameter, {})  # in order, whichever thread is first
         with ThreadPoolExecutor(self.threads) as pool:
-            for _ in pool.map(lambda parameter: one_by_one([parameter], group), parameters):
+            for _ in pool.map(lambda parameter: update_group(k, [parameter]), parameters):
                 pass  # raises what was raised there
 
     def update(self, x: Matrix, gradient: Matrix, state: dict[str, Any], group: dict[str, Any]) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 
 from minigrad.grad_mode import enable_grad, no_grad
 from minigrad.nn.parameter import clear_gradients
-from minigrad.optim.joined import LARGEST_JOINED, Joined
 from minigrad.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
 
 
 class Optimizer:
@@ -30,16 +31,13 @@ class Optimizer:
         TypeError: something else than tensors is given.
     """
 
-    elementwise = False  # whether update() treats each element by itself, so that parameters can be joined
-
     def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError("an optimizer takes a list of parameters, not one Tensor: write [x]")
         self.defaults = defaults
         self.state: dict[Tensor, dict[str, Any]] = {}
         self.param_groups: list[dict[str, Any]] = []
-        self._joined: dict[int, Joined] = {}  # for each group its small parameters as one vector
-        self._scratch: dict[tuple[np.dtype[Any], int], np.ndarray[Any, Any]] = {}
+        self._scratch: dict[tuple[np.dtype[Any], int], Array] = {}
         groups: list[Any] = list(params)
         if not groups:
             raise ValueError("an optimizer needs at least one parameter, but the list is empty")
@@ -108,48 +106,18 @@ class Optimizer:
         with np.errstate(all="ignore"):  # a gradient that overflowed shows as inf or NaN, not as a warning
             for k, group in enumerate(self.param_groups):
                 parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-                self.update_each(self.update_small_ones(k, parameters) if self.elementwise else parameters, group)
+                self.update_group(k, parameters)
                 for parameter in parameters:
                     parameter._version[0] += 1
         return loss
 
-    def update_each(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
-        """Call :meth:`update` for each of some parameters of one group."""
+    def update_group(self, k: int, parameters: list[Tensor]) -> None:
+        """Call :meth:`update` for each of the parameters of group ``k`` that have a gradient."""
         for parameter in parameters:
             state = self.state.setdefault(parameter, {})
-            self.update(parameter._data, parameter.grad._data, state, group)
+            self.update(parameter._data, parameter.grad._data, state, self.param_groups[k])
 
-    def update_small_ones(self, k: int, parameters: list[Tensor]) -> list[Tensor]:
-        """Update the small parameters of group ``k`` as one vector, where there are several; return the others.
-
-        At first each is updated by itself, which makes its state.
-        """
-        dtype = parameters[0].dtype if parameters else None
-        small: list[Tensor] = []
-        others: list[Tensor] = []
-        for p in parameters:
-            fits = p._data.size <= LARGEST_JOINED and p.dtype == p.grad.dtype == dtype
-            (small if fits else others).append(p)
-        states = [self.state.get(p, {}) for p in small]
-        if len(small) < 2 or not all(states):
-            return parameters
-        joined = self._joined.get(k)
-        if joined is None or not joined.is_current(small, states):
-            if any(numbers_of(state) != numbers_of(states[0]) for state in states):
-                return parameters  # one has taken fewer steps than another
-            joined = self._joined[k] = Joined(small, states)
-        joined.gather()
-        self.update(joined.x, joined.gradient, joined.state, self.param_groups[k])
-        joined.scatter()
-        return others
-
-    def update(
-        self,
-        x: np.ndarray[Any, Any],
-        gradient: np.ndarray[Any, Any],
-        state: dict[str, Any],
-        group: dict[str, Any],
-    ) -> None:
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Overwrite the array of one parameter by its next value.
 
         Args:
@@ -163,7 +131,7 @@ class Optimizer:
         """
         raise NotImplementedError(f"{type(self).__name__} must define update()")
 
-    def scratch(self, like: np.ndarray[Any, Any], number: int = 0) -> np.ndarray[Any, Any]:
+    def scratch(self, like: Array, number: int = 0) -> Array:
         """Return an array like ``like`` to compute in, of any values: the same memory for all parameters.
 
         Another ``number`` is other memory.
@@ -173,9 +141,7 @@ class Optimizer:
             self._scratch[key] = np.empty(like.size, like.dtype)
         return self._scratch[key][: like.size].reshape(like.shape)
 
-    def gradient_with_decay(
-        self, x: np.ndarray[Any, Any], gradient: np.ndarray[Any, Any], decay: float, maximize: bool
-    ) -> np.ndarray[Any, Any]:
+    def gradient_with_decay(self, x: Array, gradient: Array, decay: float, maximize: bool) -> Array:
         """Return the gradient of the loss (or minus it, to maximize) with ``decay`` · x added."""
         if maximize:
             gradient = np.negative(gradient, out=self.scratch(x, 1))
@@ -276,11 +242,6 @@ def restored(value: Any, parameter: Tensor, name: str) -> Any:
             f"the state has '{name}' of shape {value.shape} for a parameter of shape {parameter.shape}"
         )
     return Tensor(np.array(value._data, parameter.dtype))
-
-
-def numbers_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a parameter's state is no tensor."""
-    return {name: value for name, value in state.items() if not isinstance(value, Tensor)}
 
 
 def check_not_negative(group: Mapping[str, Any], *names: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.optim.optimizer import Optimizer, check_not_negative
+from minigrad.optim.optimizer import Array, Optimizer, check_not_negative
 from minigrad.tensor import Tensor
 
 
@@ -73,27 +73,21 @@ class SGD(Optimizer):
                 f"and {group['dampening']}"
             )
 
-    def update(
-        self,
-        x: np.ndarray[Any, Any],
-        gradient: np.ndarray[Any, Any],
-        state: dict[str, Any],
-        group: dict[str, Any],
-    ) -> None:
-        gradient = self.gradient_with_decay(x, gradient, group["weight_decay"], group["maximize"])
-        scratch = self.scratch(x)
+    def update(self, x: Array, gradient: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
+        g = self.gradient_with_decay(x, gradient, group["weight_decay"], group["maximize"])
         momentum = float(group["momentum"])
-        direction = gradient
+        scratch = self.scratch(x)
+        direction = g
         if momentum:
             if state.get("momentum_buffer") is None:
-                state["momentum_buffer"] = Tensor(np.array(gradient, x.dtype))
-                buffer = state["momentum_buffer"]._data
+                state["momentum_buffer"] = Tensor(np.array(g, x.dtype))
+                b = state["momentum_buffer"]._data
             else:
-                buffer = state["momentum_buffer"]._data
-                buffer *= momentum
-                buffer += np.multiply(gradient, 1 - float(group["dampening"]), out=scratch)
-            direction = buffer
+                b = state["momentum_buffer"]._data
+                b *= momentum
+                b += np.multiply(g, 1 - float(group["dampening"]), out=scratch)  # b ← μ b + (1 − τ) g
+            direction = b
             if group["nesterov"]:
-                direction = np.multiply(buffer, momentum, out=scratch)
-                direction += gradient
+                direction = np.multiply(b, momentum, out=scratch)
+                direction += g  # g + μ b
         x -= np.multiply(direction, float(group["lr"]), out=scratch)
