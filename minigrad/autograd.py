@@ -104,6 +104,10 @@ def grad(
 # --- checking a rule ------------------------------------------------------------------------------
 
 
+class GradcheckError(RuntimeError):
+    """A gradient that finite differences contradict."""
+
+
 def numeric_gradient(
     function: Callable[[], float], array: np.ndarray[Any, Any], step: float | None = None
 ) -> np.ndarray[Any, Any]:
@@ -174,7 +178,15 @@ def gradcheck(
         for i, x in enumerate(arguments)
     ]
     outputs = _sequence(function(*leaves))
-    cotangents = [Tensor(rng.uniform(0.5, 1.5, y.shape) * rng.choice([-1.0, 1.0], y.shape)) for y in outputs]
+    cotangents = [Tensor(_of_both_signs(rng, y.shape)) for y in outputs]
+
+    def weighted_output() -> float:
+        # Detached leaves: nothing is recorded, and the numbers written into them are seen.
+        values = _sequence(function(*[x.detach() if isinstance(x, Tensor) else x for x in leaves]))
+        return math.fsum(
+            float(np.sum(y.detach().numpy() * c.numpy())) for y, c in zip(values, cotangents, strict=True)
+        )
+
     used = [(y, c) for y, c in zip(outputs, cotangents, strict=True) if y.requires_grad]
     try:
         if not used:
@@ -183,7 +195,10 @@ def gradcheck(
             [y for y, _ in used], [leaves[i] for i in checked], [c for _, c in used], allow_unused=True
         )
         for i, gradient in zip(checked, gradients, strict=True):
-            _compare(i, gradient, leaves, function, cotangents, eps, rtol, atol)
+            with np.errstate(all="ignore"):
+                expected = numeric_gradient(weighted_output, leaves[i]._data, eps)
+            actual = np.zeros_like(expected) if gradient is None else gradient.detach().numpy()
+            _check_gradient(i, actual, expected, rtol, atol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -191,33 +206,19 @@ def gradcheck(
     return True
 
 
-class GradcheckError(RuntimeError):
-    """A gradient that finite differences contradict."""
+def _of_both_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return random numbers between 0.5 and 1.5, and as many of their negatives."""
+    return rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape)
 
 
-def _compare(
-    i: int,
-    gradient: Tensor | None,
-    leaves: Sequence[Any],
-    function: Callable[..., Any],
-    cotangents: Sequence[Tensor],
-    eps: float | None,
-    rtol: float,
-    atol: float,
+def _check_gradient(
+    i: int, actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], rtol: float, atol: float
 ) -> None:
-    """Hold the gradient of input ``i`` to finite differences."""
-    leaf = leaves[i]
+    """Hold the gradient of input ``i`` to finite differences.
 
-    def weighted_output() -> float:
-        # Detached leaves: nothing is recorded, and the numbers written into them are seen.
-        outputs = _sequence(function(*[x.detach() if isinstance(x, Tensor) else x for x in leaves]))
-        return math.fsum(
-            float(np.sum(y.detach().numpy() * c.numpy())) for y, c in zip(outputs, cotangents, strict=True)
-        )
-
-    with np.errstate(all="ignore"):
-        expected = numeric_gradient(weighted_output, leaf._data, eps)
-    actual = np.zeros_like(expected) if gradient is None else gradient.detach().numpy()
+    Raises:
+        GradcheckError: they differ, or have another shape or dtype.
+    """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         raise GradcheckError(
             f"the gradient of input {i} has shape {actual.shape} and dtype {actual.dtype}, "
@@ -266,11 +267,7 @@ def gradgradcheck(function: Callable[..., Any], inputs: Tensor | Sequence[Tensor
     outputs = _sequence(function(*arguments))
     rng = np.random.default_rng(options.get("seed", 0) + 1)
     # The cotangents are inputs of the gradient too, and its derivative with respect to them is checked as well.
-    cotangents = [
-        Tensor(rng.uniform(0.5, 1.5, y.shape) * rng.choice([-1.0, 1.0], y.shape), requires_grad=True)
-        for y in outputs
-        if y.requires_grad
-    ]
+    cotangents = [Tensor(_of_both_signs(rng, y.shape), requires_grad=True) for y in outputs if y.requires_grad]
 
     def gradient(*everything: Any) -> Any:
         xs = list(everything[: len(arguments)])
