@@ -178,7 +178,7 @@ def gradcheck(
         for i, x in enumerate(arguments)
     ]
     outputs = _sequence(function(*leaves))
-    cotangents = [Tensor(_of_both_signs(rng, y.shape)) for y in outputs]
+    cotangents = [_random_cotangent(rng, y) for y in outputs]
 
     def weighted_output() -> float:
         # Detached leaves: nothing is recorded, and the numbers written into them are seen.
@@ -206,9 +206,10 @@ def gradcheck(
     return True
 
 
-def _of_both_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return random numbers between 0.5 and 1.5, and as many of their negatives."""
-    return rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape)
+def _random_cotangent(rng: np.random.Generator, output: Tensor, requires_grad: bool = False) -> Tensor:
+    """Return numbers of both signs, between 0.5 and 1.5 in size, of the shape of ``output``."""
+    numbers = rng.uniform(0.5, 1.5, output.shape) * rng.choice([-1.0, 1.0], output.shape)
+    return Tensor(numbers, requires_grad=requires_grad)
 
 
 def _check_gradient(
@@ -267,7 +268,7 @@ def gradgradcheck(function: Callable[..., Any], inputs: Tensor | Sequence[Tensor
     outputs = _sequence(function(*arguments))
     rng = np.random.default_rng(options.get("seed", 0) + 1)
     # The cotangents are inputs of the gradient too, and its derivative with respect to them is checked as well.
-    cotangents = [Tensor(_of_both_signs(rng, y.shape), requires_grad=True) for y in outputs if y.requires_grad]
+    cotangents = [_random_cotangent(rng, y, requires_grad=True) for y in outputs if y.requires_grad]
 
     def gradient(*everything: Any) -> Any:
         xs = list(everything[: len(arguments)])
