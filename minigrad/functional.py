@@ -10,7 +10,7 @@ from minigrad.arguments import as_array
 from minigrad.kernels.softmax import log_softmax, softmax
 from minigrad.methods import divide as _divide
 from minigrad.nn.functional import cosine_similarity, one_hot
-from minigrad.rules.elementwise import Elementwise, addcdiv, addcmul, frac, lerp, where
+from minigrad.rules.elementwise import Elementwise, addcdiv, addcmul, frac, lerp
 from minigrad.rules.indexing import (
     argsort,
     bincount,
@@ -41,6 +41,7 @@ from minigrad.rules.linalg import (
     outer,
     tensordot,
 )
+from minigrad.rules.piecewise import where
 from minigrad.rules.reduce import (
     all,
     amax,

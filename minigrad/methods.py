@@ -13,7 +13,7 @@ from minigrad.arguments import as_array, as_index, sizes
 from minigrad.graph import TensorBase
 from minigrad.kernels import activation
 from minigrad.kernels import softmax as softmax_kernel
-from minigrad.rules import elementwise, indexing, linalg, reduce, shape
+from minigrad.rules import elementwise, indexing, linalg, piecewise, reduce, shape
 from minigrad.rules.elementwise import Elementwise
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Methods(Elementwise):
 
     def where(self, condition: Tensor, other: Any) -> Tensor:
         """Return this tensor where ``condition`` is true, else ``other``."""
-        return elementwise._where(condition, self, other)
+        return piecewise._where(condition, self, other)
 
     # --- reductions -------------------------------------------------------------------------------
 

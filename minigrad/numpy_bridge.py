@@ -15,7 +15,7 @@ import numpy as np
 from minigrad.arguments import as_array
 from minigrad.graph import TensorBase
 from minigrad.op import numpy_functions
-from minigrad.rules import elementwise, indexing, linalg, reduce, shape
+from minigrad.rules import indexing, linalg, piecewise, reduce, shape
 from minigrad.rules.elementwise import Elementwise
 
 
@@ -63,7 +63,7 @@ def _answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., An
 
 @_answers(np.where)
 def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    return elementwise.where(condition, x, y)
+    return piecewise.where(condition, x, y)
 
 
 @_answers(np.transpose, np.permute_dims)

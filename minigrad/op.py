@@ -83,10 +83,8 @@ class Op(Generic[P]):
         view: bool = False,
         internal: bool = False,
     ) -> None:
-        functools.update_wrapper(self, forward)
-        self.name = forward.__name__.strip("_")
         self.forward = forward
-        self.rules = {argument: name_rule(rule, self.name, argument) for argument, rule in rules.items()}
+        self.rules = rules
         self.joint = joint
         self.differentiable = tuple(rules) or tuple(differentiable)
         self.composed = composed
@@ -107,9 +105,27 @@ class Op(Generic[P]):
         operands = self.differentiable or [name for name in self.parameters if name not in self.defaults]
         self.operands = () if self.variadic else tuple(self.parameters.index(name) for name in operands)
 
-        registry[self.name] = self
         for function in numpy:
             numpy_functions[function] = self
+        self.name = forward.__name__.strip("_")
+        if self.name:
+            self.register()
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Take the name that a class body gives to an operation whose forward function has none."""
+        if not self.name:
+            forward = self.forward
+            forward.__name__, forward.__qualname__ = name, f"{owner.__qualname__}.{name}"
+            forward.__module__ = owner.__module__
+            self.name = name
+            self.register()
+
+    def register(self) -> None:
+        """Enter the operation under its name, which its rules get as well."""
+        functools.update_wrapper(self, self.forward)
+        registry[self.name] = self
+        for argument, rule in self.rules.items():
+            name_rule(rule, self.name, argument)
 
     def __repr__(self) -> str:
         return f"<operation {self.name}({', '.join(self.parameters)})>"

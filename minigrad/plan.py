@@ -145,9 +145,8 @@ def rule_names(rule: Rule) -> tuple[str, ...]:
     return tuple(name for name in list(inspect.signature(rule).parameters)[1:] if name != "wanted")
 
 
-def name_rule(rule: Rule, operation: str, argument: str) -> Rule:
+def name_rule(rule: Rule, operation: str, argument: str) -> None:
     """Give a nameless rule the name that a traceback or a profile should show."""
     if rule.__name__ == "<lambda>":
         rule.__name__ = rule.__qualname__ = f"{operation}_gradient_of_{argument}"
         rule.__code__ = rule.__code__.replace(co_name=rule.__name__)
-    return rule

@@ -16,6 +16,8 @@ from transformer.__main__ import make_parser
 
 TITLES = {
     "elementwise": "Elementwise",
+    "piecewise": "Piecewise",
+    "comparison": "Comparisons",
     "reduce": "Reductions",
     "linalg": "Products of matrices",
     "shape": "Shape",

@@ -111,17 +111,17 @@ def declared(name: str, place: griffe.Module | griffe.Class, operation: Op[...])
         parameters.append(griffe.Parameter(parameter.name, annotation=annotation, kind=kind, default=default))
     if isinstance(place, griffe.Class):
         parameters[0] = griffe.Parameter("self", kind=kinds.positional_or_keyword)
-    function = inspect.unwrap(operation.forward)
-    lines, first = inspect.getsourcelines(function)
+    forward = operation.forward
+    declaration = place.modules_collection[f"{forward.__module__}.{forward.__qualname__}"]
     made = Declared(
         name,
         parameters=griffe.Parameters(*parameters),
         returns=griffe.ExprName("Tensor"),
-        lineno=first,
-        endlineno=first + len(lines) - 1,
+        lineno=declaration.lineno,
+        endlineno=declaration.endlineno,
         parent=place,
     )
-    made.declared_in = Path(inspect.getfile(function))
+    made.declared_in = Path(declaration.filepath)
     made.docstring = griffe.Docstring(with_rules(inspect.getdoc(operation.forward) or "", operation), parent=made)
     return made
 

@@ -27,6 +27,7 @@ for module in pkgutil.walk_packages(mg.__path__, "minigrad."):
 
 TOPICS = {
     "minigrad.rules.elementwise": "Elementwise",
+    "minigrad.rules.piecewise": "Piecewise",
     "minigrad.rules.comparison": "Comparisons",
     "minigrad.rules.reduce": "Reductions",
     "minigrad.rules.linalg": "Products",

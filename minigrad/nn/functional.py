@@ -32,7 +32,7 @@ from minigrad.nn.losses import (
 )
 from minigrad.random import current_generator
 from minigrad.rules.elementwise import Elementwise
-from minigrad.rules.elementwise import where as _where
+from minigrad.rules.piecewise import where as _where
 from minigrad.rules.shape import pad
 from minigrad.tensor import Tensor
 

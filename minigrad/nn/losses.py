@@ -12,7 +12,8 @@ import numpy as np
 
 from minigrad.kernels.cross_entropy import _cross_entropy
 from minigrad.kernels.softmax import log_softmax
-from minigrad.rules.elementwise import Elementwise, where
+from minigrad.rules.elementwise import Elementwise
+from minigrad.rules.piecewise import where
 from minigrad.tensor import Tensor
 
 

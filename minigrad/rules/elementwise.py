@@ -15,24 +15,8 @@ from minigrad import special
 from minigrad.graph import Array, TensorBase
 from minigrad.op import op, quietly
 from minigrad.rules.comparison import Comparisons
-
-
-def masked(g: Array, mask: Any) -> Array:
-    """Return g where ``mask`` is true and 0 elsewhere, also in the place of an infinite g.
-
-    That is g · mask, which is ten times faster than ``where``; but ∞ · 0 is NaN, so that a gradient that is not
-    all finite takes the slow way.  √ relu(x) has one: its root hands ∞ back where x ≤ 0.
-    """
-    product = g * mask
-    if isinstance(product, np.ndarray) and np.isfinite(np.add.reduce(product, axis=None)):
-        return product
-    return np.where(mask, g, 0)
-
-
-def no_gradient(g: Array) -> Array:
-    """Return 0 for every element of g, also for an infinite one: what a function that is flat hands back."""
-    return masked(g, False)
-
+from minigrad.rules.piecewise import Piecewise, masked, no_gradient
+from minigrad.rules.rows import binary, real, unary
 
 # --- arithmetic -------------------------------------------------------------------------------------
 
@@ -72,37 +56,25 @@ class Arithmetic(TensorBase):
 
     __slots__ = ()
 
-    @op(numpy=np.add, promote="common", x=lambda g: g, y=lambda g: g)
-    def add(x: Array, y: Array) -> Array:
-        """x + y, elementwise with broadcasting."""
-        return np.add(x, y)
+    add = binary(np.add, "x + y", x=lambda g: g, y=lambda g: g)
+    sub = subtract = binary(np.subtract, "x − y", x=lambda g: g, y=lambda g: -g)
+    mul = multiply = binary(np.multiply, "x · y", x=lambda g, y: g * y, y=lambda g, x: g * x)
+    div = binary(
+        np.divide,
+        "x / y (integers become floats of the default dtype)",
+        promote="float",
+        quiet=True,
+        x=lambda g, y: g / y,
+        y=lambda g, y, out: -g * out / y,
+    )
+    neg = negative = unary(np.negative, "−x", x=lambda g: -g)
+    reciprocal = real(np.reciprocal, "1 / x", x=lambda g, out: -g * out * out)
 
-    @op(numpy=np.subtract, promote="common", x=lambda g: g, y=lambda g: -g)
-    def sub(x: Array, y: Array) -> Array:
-        """x − y, elementwise with broadcasting."""
-        return np.subtract(x, y)
-
-    subtract = sub
-
-    @op(numpy=np.multiply, promote="common", x=lambda g, y: g * y, y=lambda g, x: g * x)
-    def mul(x: Array, y: Array) -> Array:
-        """x · y, elementwise with broadcasting."""
-        return np.multiply(x, y)
-
-    multiply = mul
-
-    @op(numpy=np.divide, promote="float", x=lambda g, y: g / y, y=lambda g, y, out: -g * out / y)
+    @op(numpy=np.square, x=lambda g, x: g * (2 * x))
     @quietly
-    def div(x: Array, y: Array) -> Array:
-        """x / y, elementwise with broadcasting; integers become floats of the default dtype."""
-        return np.divide(x, y)
-
-    @op(numpy=np.negative, x=lambda g: -g)
-    def neg(x: Array) -> Array:
-        """−x, elementwise."""
-        return np.negative(x)
-
-    negative = neg
+    def square(x: Array) -> Array:
+        """x², elementwise; of booleans in int64."""
+        return np.square(x) if x.dtype != np.bool_ else x.astype(np.int64)
 
     @op(numpy=(np.power, np.float_power), promote="common", x=pow_gradient_of_x, y=pow_gradient_of_y)
     @quietly
@@ -114,18 +86,6 @@ class Arithmetic(TensorBase):
         return (
             x**y if np.asarray(x).dtype != np.bool_ or np.asarray(y).dtype != np.bool_ else np.greater_equal(x, y)
         )
-
-    @op(numpy=np.square, x=lambda g, x: g * (2 * x))
-    @quietly
-    def square(x: Array) -> Array:
-        """x², elementwise; of booleans in int64."""
-        return np.square(x) if x.dtype != np.bool_ else x.astype(np.int64)
-
-    @op(numpy=np.reciprocal, promote="float", x=lambda g, out: -g * out * out)
-    @quietly
-    def reciprocal(x: Array) -> Array:
-        """1 / x, elementwise."""
-        return np.reciprocal(x)
 
     @op(numpy=np.floor_divide, promote="common")
     @quietly
@@ -160,70 +120,23 @@ class Exponentials(TensorBase):
 
     __slots__ = ()
 
-    @op(numpy=np.exp, promote="float", x=lambda g, out: g * out)
-    @quietly
-    def exp(x: Array) -> Array:
-        """eˣ, elementwise."""
-        return np.exp(x)
-
-    @op(numpy=np.expm1, promote="float", x=lambda g, out: g * (out + 1))
-    @quietly
-    def expm1(x: Array) -> Array:
-        """eˣ − 1, elementwise; exact for small x."""
-        return np.expm1(x)
-
-    @op(numpy=np.log, promote="float", x=lambda g, x: g / x)
-    @quietly
-    def log(x: Array) -> Array:
-        """Natural logarithm, elementwise: −inf at 0, NaN below."""
-        return np.log(x)
-
-    @op(
-        numpy=np.logaddexp,
+    exp = real(np.exp, "eˣ", x=lambda g, out: g * out)
+    exp2 = real(np.exp2, "2ˣ", x=lambda g, out: g * out * math.log(2))
+    expm1 = real(np.expm1, "eˣ − 1 (exact for small x)", x=lambda g, out: g * (out + 1))
+    log = real(np.log, "Natural logarithm (−inf at 0, NaN below)", x=lambda g, x: g / x)
+    log2 = real(np.log2, "Logarithm to base 2", x=lambda g, x: g / (x * math.log(2)))
+    log10 = real(np.log10, "Logarithm to base 10", x=lambda g, x: g / (x * math.log(10)))
+    log1p = real(np.log1p, "ln(1 + x) (exact for small x)", x=lambda g, x: g / (1 + x))
+    logaddexp = binary(
+        np.logaddexp,
+        "ln(eˣ + eʸ) without overflow",
         promote="float",
+        quiet=True,
         x=lambda g, x, out: g * np.exp(x - out),
         y=lambda g, y, out: g * np.exp(y - out),
     )
-    @quietly
-    def logaddexp(x: Array, y: Array) -> Array:
-        """ln(eˣ + eʸ), elementwise with broadcasting, without overflow."""
-        return np.logaddexp(x, y)
-
-    @op(numpy=np.log2, promote="float", x=lambda g, x: g / (x * math.log(2)))
-    @quietly
-    def log2(x: Array) -> Array:
-        """Logarithm to base 2, elementwise."""
-        return np.log2(x)
-
-    @op(numpy=np.log1p, promote="float", x=lambda g, x: g / (1 + x))
-    @quietly
-    def log1p(x: Array) -> Array:
-        """ln(1 + x), elementwise; exact for small x."""
-        return np.log1p(x)
-
-    @op(numpy=np.log10, promote="float", x=lambda g, x: g / (x * math.log(10)))
-    @quietly
-    def log10(x: Array) -> Array:
-        """Logarithm to base 10, elementwise."""
-        return np.log10(x)
-
-    @op(numpy=np.exp2, promote="float", x=lambda g, out: g * out * math.log(2))
-    @quietly
-    def exp2(x: Array) -> Array:
-        """2ˣ, elementwise."""
-        return np.exp2(x)
-
-    @op(numpy=np.sqrt, promote="float", x=lambda g, out: g / (2 * out))
-    @quietly
-    def sqrt(x: Array) -> Array:
-        """√x, elementwise; the derivative at 0 is inf."""
-        return np.sqrt(x)
-
-    @op(promote="float", x=lambda g, x, out: -0.5 * g * out / x)
-    @quietly
-    def rsqrt(x: Array) -> Array:
-        """1 / √x, elementwise."""
-        return 1 / np.sqrt(x)
+    sqrt = real(np.sqrt, "√x (the derivative at 0 is inf)", x=lambda g, out: g / (2 * out))
+    rsqrt = real(lambda x: 1 / np.sqrt(x), "1 / √x", x=lambda g, x, out: -0.5 * g * out / x)
 
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------------
@@ -240,80 +153,31 @@ class Trigonometry(TensorBase):
 
     __slots__ = ()
 
-    @op(numpy=np.sin, promote="float", x=lambda g, x: g * np.cos(x))
-    @quietly
-    def sin(x: Array) -> Array:
-        """Sine of x in radians, elementwise."""
-        return np.sin(x)
-
-    @op(numpy=np.cos, promote="float", x=lambda g, x: -g * np.sin(x))
-    @quietly
-    def cos(x: Array) -> Array:
-        """Cosine of x in radians, elementwise."""
-        return np.cos(x)
-
-    @op(numpy=np.tan, promote="float", x=lambda g, out: g * (1 + out * out))
-    @quietly
-    def tan(x: Array) -> Array:
-        """Tangent of x in radians, elementwise."""
-        return np.tan(x)
-
-    @op(numpy=(np.arcsin, np.asin), promote="float", x=lambda g, x: g / np.sqrt(1 - x * x))
-    @quietly
-    def asin(x: Array) -> Array:
-        """The angle in [−π/2, π/2] whose sine is x, elementwise; NaN outside [−1, 1]."""
-        return np.arcsin(x)
-
-    arcsin = asin
-
-    @op(numpy=(np.arccos, np.acos), promote="float", x=lambda g, x: -g / np.sqrt(1 - x * x))
-    @quietly
-    def acos(x: Array) -> Array:
-        """The angle in [0, π] whose cosine is x, elementwise; NaN outside [−1, 1]."""
-        return np.arccos(x)
-
-    arccos = acos
-
-    @op(numpy=(np.arctan, np.atan), promote="float", x=lambda g, x: g / (1 + x * x))
-    @quietly
-    def atan(x: Array) -> Array:
-        """The angle in (−π/2, π/2) whose tangent is x, elementwise."""
-        return np.arctan(x)
-
-    arctan = atan
-
-    @op(
-        numpy=(np.arctan2, np.atan2),
+    sin = real(np.sin, "Sine of x in radians", x=lambda g, x: g * np.cos(x))
+    cos = real(np.cos, "Cosine of x in radians", x=lambda g, x: -g * np.sin(x))
+    tan = real(np.tan, "Tangent of x in radians", x=lambda g, out: g * (1 + out * out))
+    asin = arcsin = real(
+        np.arcsin,
+        "The angle in [−π/2, π/2] whose sine is x (NaN outside [−1, 1])",
+        x=lambda g, x: g / np.sqrt(1 - x * x),
+    )
+    acos = arccos = real(
+        np.arccos,
+        "The angle in [0, π] whose cosine is x (NaN outside [−1, 1])",
+        x=lambda g, x: -g / np.sqrt(1 - x * x),
+    )
+    atan = arctan = real(np.arctan, "The angle in (−π/2, π/2) whose tangent is x", x=lambda g, x: g / (1 + x * x))
+    atan2 = arctan2 = binary(
+        np.arctan2,
+        "The angle in [−π, π] of the point (y, x) from the first axis (its gradient at (0, 0) is 0)",
         promote="float",
+        quiet=True,
         x=lambda g, x, y: g * (y * _over_squared_distance(x, y)),
         y=lambda g, x, y: g * (-x * _over_squared_distance(x, y)),
     )
-    @quietly
-    def atan2(x: Array, y: Array) -> Array:
-        """The angle of the point (y, x) from the first axis, in [−π, π]: of x / y, with the signs of both.
-
-        The gradient at (0, 0) is 0, and so are its derivatives.
-        """
-        return np.arctan2(x, y)
-
-    arctan2 = atan2
-
-    @op(numpy=np.sinh, promote="float", x=lambda g, x: g * np.cosh(x))
-    @quietly
-    def sinh(x: Array) -> Array:
-        """Hyperbolic sine, elementwise."""
-        return np.sinh(x)
-
-    @op(numpy=np.cosh, promote="float", x=lambda g, x: g * np.sinh(x))
-    @quietly
-    def cosh(x: Array) -> Array:
-        """Hyperbolic cosine, elementwise."""
-        return np.cosh(x)
-
-    @op(numpy=np.tanh, promote="float", x=lambda g, out: g * (1 - out * out))
-    def tanh(x: Array) -> Array:
-        """Hyperbolic tangent, elementwise."""
-        return np.tanh(x)
+    sinh = real(np.sinh, "Hyperbolic sine", x=lambda g, x: g * np.cosh(x))
+    cosh = real(np.cosh, "Hyperbolic cosine", x=lambda g, x: g * np.sinh(x))
+    tanh = unary(np.tanh, "Hyperbolic tangent", promote="float", x=lambda g, out: g * (1 - out * out))
 
 
 # --- activations ------------------------------------------------------------------------------------
@@ -324,149 +188,23 @@ class Activations(TensorBase):
 
     __slots__ = ()
 
-    @op(promote="float", x=lambda g, out: g * (out * (1 - out)))
-    @quietly
-    def sigmoid(x: Array) -> Array:
-        """1 / (1 + e⁻ˣ), elementwise."""
-        return 1 / (1 + np.exp(-x))
+    sigmoid = real(lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + e⁻ˣ)", x=lambda g, out: g * (out * (1 - out)))
+    softplus = real(
+        lambda x: np.logaddexp(x, 0),
+        "ln(1 + eˣ), exact for x of any size",
+        x=lambda g, x: g / (1 + np.exp(-x)),
+    )
+    erf = real(
+        special.erf,
+        "The error function 2/√π ∫₀ˣ e^(−t²) dt",
+        x=lambda g, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)),
+    )
 
     @op(x=lambda g, out: masked(g, out > 0))
     def relu(x: Array) -> Array:
         """max(x, 0), elementwise; the derivative at 0 is 0."""
         # With two bounds NumPy clips with vector instructions, with one, or maximum(x, 0), it does not.
         return np.clip(x, 0, np.inf) if x.dtype.kind == "f" else np.maximum(x, 0)
-
-    @op(promote="float", x=lambda g, x: g / (1 + np.exp(-x)))
-    @quietly
-    def softplus(x: Array) -> Array:
-        """ln(1 + eˣ), elementwise, exact for x of any size; its derivative is the sigmoid."""
-        return np.logaddexp(x, 0)
-
-    @op(promote="float", x=lambda g, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)))
-    @quietly
-    def erf(x: Array) -> Array:
-        """The error function 2/√π ∫₀ˣ e^(−t²) dt, elementwise."""
-        return special.erf(x)
-
-
-# --- piecewise --------------------------------------------------------------------------------------
-
-
-def _share(g: Array, wins: Array, ties: Array) -> Array:
-    """Return g where the operand wins, half of it at a tie, 0 where it loses."""
-    return np.where(ties, 0.5 * g, np.where(wins, g, 0))
-
-
-def _inside(x: Array, min: Array, max: Array) -> Array:
-    """Return where x lies within the bounds, both included."""
-    above = True if min is None else x >= min
-    below = True if max is None else x <= max
-    return np.logical_and(above, below)
-
-
-class Piecewise(TensorBase):
-    """Functions with kinks, and choices: each says what its gradient is there."""
-
-    __slots__ = ()
-
-    @op(numpy=(np.absolute, np.fabs), x=lambda g, x: g * np.sign(x))
-    def abs(x: Array) -> Array:
-        """|x|, elementwise; the derivative at 0 is 0."""
-        return np.absolute(x)
-
-    @op(
-        numpy=np.maximum,
-        promote="common",
-        x=lambda g, x, y: _share(g, x > y, x == y),
-        y=lambda g, x, y: _share(g, y > x, x == y),
-    )
-    def maximum(x: Array, y: Array) -> Array:
-        """The larger of x and y, elementwise with broadcasting; at a tie each receives half the gradient."""
-        return np.maximum(x, y)
-
-    @op(
-        numpy=np.minimum,
-        promote="common",
-        x=lambda g, x, y: _share(g, x < y, x == y),
-        y=lambda g, x, y: _share(g, y < x, x == y),
-    )
-    def minimum(x: Array, y: Array) -> Array:
-        """The smaller of x and y, elementwise with broadcasting; at a tie each receives half the gradient."""
-        return np.minimum(x, y)
-
-    @op(
-        numpy=np.clip,
-        promote="common",
-        x=lambda g, x, min, max: masked(g, _inside(x, min, max)),
-        min=lambda g, x, min, max: masked(g, np.logical_and(x < min, True if max is None else min <= max)),
-        max=lambda g, x, min, max: masked(g, x > max if min is None else np.logical_or(x > max, min > max)),
-    )
-    def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
-        """x limited to [min, max], elementwise; a bound may be a number, a tensor, or None.
-
-        The derivative in x is 1 inside and at a bound, 0 outside.
-
-        Raises:
-            RuntimeError: neither bound is given.
-        """
-        if min is None and max is None:
-            raise ValueError("at least one of min and max must be given")
-        if min is not None:
-            x = np.maximum(x, min)
-        return x if max is None else np.minimum(x, max)
-
-    clip = clamp
-
-    @op(
-        x=lambda g, mask: np.where(mask, 0, g),
-        value=lambda g, mask: np.where(mask, g, 0),
-    )
-    def masked_fill(x: Array, mask: Array, value: Array) -> Array:
-        """x with ``value`` (a number or 0-d tensor) where the boolean ``mask`` is true, in the dtype of x; the two
-        broadcast.
-
-        Raises:
-            RuntimeError: ``mask`` is not boolean, or ``value`` has a dimension or is too large for the dtype.
-        """
-        if mask.dtype != np.bool_:
-            raise ValueError(f"the mask must be boolean, not {mask.dtype}; write mask == 0, or mask.bool()")
-        if np.ndim(value):
-            raise ValueError(f"the value must be a number or a 0-d tensor, not of shape {np.shape(value)}")
-        try:
-            return np.where(mask, np.asarray(value, x.dtype), x)
-        except OverflowError:
-            raise ValueError(f"{value} can't be stored as {x.dtype}") from None
-
-    @op(x=lambda g, x: masked(g, np.isfinite(x)))
-    def nan_to_num(x: Array, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
-        """x with NaN replaced by ``nan``, ±∞ by ``posinf`` and ``neginf``, or by the largest numbers of its dtype.
-
-        The gradient is 0 where something was replaced.
-        """
-        return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
-
-
-@op(
-    promote="common",
-    x=lambda g, condition: np.where(condition, g, 0),
-    y=lambda g, condition: np.where(condition, 0, g),
-)
-def _where(condition: Array, x: Array, y: Array) -> Array:
-    """x where ``condition`` is true, else y, elementwise with broadcasting."""
-    return np.where(condition, x, y)
-
-
-def where(condition: Array, x: Any = None, y: Any = None) -> Any:
-    """x where ``condition`` is true, else y, elementwise with broadcasting.
-
-    A trap worth knowing: ``where(x > 0, sqrt(x), 0)`` has a NaN gradient at x = 0, because 0 · inf reaches x
-    through the branch not taken.  Make the branch itself safe: ``sqrt(where(x > 0, x, 1))``.
-
-    With the condition alone: the indices of its true elements, a tuple with one tensor for each dimension.
-    """
-    if x is None and y is None:
-        return condition.nonzero(as_tuple=True)
-    return _where(condition, x, y)
 
 
 # --- rounding ---------------------------------------------------------------------------------------
@@ -477,20 +215,13 @@ class Rounding(TensorBase):
 
     __slots__ = ()
 
+    floor = unary(np.floor, "The largest integer not above x (the gradient is 0)", x=no_gradient)
+    ceil = unary(np.ceil, "The smallest integer not below x (the gradient is 0)", x=no_gradient)
+
     @op(numpy=np.sign, x=no_gradient)
     def sign(x: Array) -> Array:
         """−1, 0 or 1, elementwise; the gradient is 0."""
         return np.sign(x) if x.dtype != np.bool_ else x.copy()
-
-    @op(numpy=np.floor, x=no_gradient)
-    def floor(x: Array) -> Array:
-        """The largest integer not above x, elementwise; the gradient is 0."""
-        return np.floor(x)
-
-    @op(numpy=np.ceil, x=no_gradient)
-    def ceil(x: Array) -> Array:
-        """The smallest integer not below x, elementwise; the gradient is 0."""
-        return np.ceil(x)
 
     @op(numpy=(np.trunc, np.fix), x=no_gradient)
     def trunc(x: Array) -> Array:

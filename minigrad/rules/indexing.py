@@ -9,7 +9,7 @@ import numpy as np
 
 from minigrad.graph import Array, TensorBase
 from minigrad.op import op, registry
-from minigrad.rules.elementwise import masked
+from minigrad.rules.piecewise import masked
 from minigrad.rules.reduce import normalize
 
 if TYPE_CHECKING:
