@@ -79,7 +79,7 @@ class MiniLM(nn.Module):
         x = self.norm(self.token(ids) + self.position(positions) + self.sentence.weight[0])  # (B, T, d)
         levels = [x]
         for block in self.blocks:
-            x = block(x, attention_mask=attention_mask)  # (B, T, d)
+            x = block(x, mask=attention_mask[:, None, None])  # (B, T, d)   the same for every head and query
             levels.append(x)
         return levels
 

@@ -16,7 +16,7 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.nn import functional as F
 from transformer import BPETokenizer, Config, Recipe, Trainer, Transformer
-from transformer.attention import MultiHeadAttention
+from transformer.attention import attention_step_by_step, causal_mask
 from transformer.block import Block, FeedForward
 from transformer.capture import Capture
 from transformer.data import default_corpus
@@ -77,11 +77,10 @@ def input_of_blocks(model, ids):
     return [x for x, _ in seen] + [seen[-1][1]]
 
 
-def attend(d_k, q, k, v, causal=True):
+def attend(q, k, v, causal=True):
     """Run one attention's inner part on queries, keys and values (B, H, T, d_k); return all of its steps."""
-    config = Config(vocab_size=2, n_heads=1, d_model=d_k, causal=causal)
     steps = {}
-    MultiHeadAttention(config).attend_step_by_step(q, k, v, Capture(steps))
+    attention_step_by_step(q, k, v, causal_mask(q.shape[-2]) if causal else None, Capture(steps))
     return steps
 
 
@@ -404,7 +403,7 @@ def test_09_the_root_keeps_the_spread_of_the_scores_at_one(d_k):
     """For queries and keys of unit normal numbers, dot products spread by √d_k, and the scores by 1."""
     q, k = mg.randn(1, 16, 64, d_k), mg.randn(1, 16, 64, d_k)
     raw = q @ k.transpose(-2, -1)
-    scores = attend(d_k, q, k, k, causal=False)["scores"]
+    scores = attend(q, k, k, causal=False)["scores"]
     assert raw.std().item() == pytest.approx(math.sqrt(d_k), rel=0.03)
     assert scores.std().item() == pytest.approx(1, rel=0.03)
     assert abs(scores.mean().item()) < 0.03
@@ -416,7 +415,7 @@ def test_10_unscaled_softmax_saturates(d_k, least):
     q, k = mg.randn(48, 1, 128, d_k), mg.randn(48, 1, 64, d_k)
     slopes = []
     for factor in (1, math.sqrt(d_k)):
-        pattern = attend(d_k, q * factor, k, k, causal=False)["pattern"]
+        pattern = attend(q * factor, k, k, causal=False)["pattern"]
         slopes.append((pattern * (1 - pattern)).sum(-1).mean().item())
     assert slopes[0] / slopes[1] > least
 
@@ -452,7 +451,7 @@ def very_low_scores():
 def test_11_also_when_every_allowed_score_is_a_million_below_zero():
     """No allowed score is low enough for the masked ones to win: −10⁶ is still far above −∞."""
     q, k, v = very_low_scores()
-    steps = attend(4, q, k, v)
+    steps = attend(q, k, v)
     assert (array(steps["scores"])[0, 0][np.tri(5, dtype=bool)] == -1e6).all()
     expected = np.tri(5) / np.arange(1, 6)[:, None]
     close(steps["pattern"][0, 0], expected, 1e-7)
@@ -468,7 +467,7 @@ def test_11_no_gradient_reaches_the_future(fused):
         if fused:
             z = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
-            z = attend(4, q, k, v)["z"]
+            z = attend(q, k, v)["z"]
         cotangent = mg.zeros(2, 2, 6, 4)
         cotangent[:, :, t] = mg.randn(2, 2, 4)
         gradients = mg.autograd.grad(z, [q, k, v], cotangent)
@@ -504,7 +503,7 @@ def test_12_also_with_scores_of_a_thousand():
     """Scores of ±1000, which e^x could not hold, give finite weights with the sum 1."""
     signs = mg.where(mg.randn(1, 1, 8, 1) > 0, 1.0, -1.0)
     q, k = mg.ones(1, 1, 8, 4) * signs * 500, mg.ones(1, 1, 8, 4) * signs.flip(2)
-    steps = attend(4, q, k, mg.randn(1, 1, 8, 4))
+    steps = attend(q, k, mg.randn(1, 1, 8, 4))
     assert {*array(steps["scores"])[0, 0][np.tri(8, dtype=bool)]} == {1000.0, -1000.0}
     pattern = array(steps["pattern"])
     assert np.isfinite(pattern).all()

@@ -29,8 +29,7 @@ class FeedForward(nn.Module):
         """Return the correction for each token: (B, T, d) → (B, T, d_ff) → (B, T, d)."""
         hidden = self.activation(self.expand(x))  # (B, T, d_ff)
         out: Tensor = self.contract(hidden)  # (B, T, d)
-        capture("hidden", hidden)
-        capture("out", out)
+        capture(hidden=hidden, out=out)
         return out
 
 
@@ -54,32 +53,32 @@ class Block(nn.Module):
         return f'norm="{"pre" if self.pre else "post"}"'
 
     def forward(
-        self,
-        x: Tensor,
-        capture: Capture = NOTHING,
-        memory: Memory | None = None,
-        attention_mask: Tensor | None = None,
+        self, x: Tensor, capture: Capture = NOTHING, mask: Tensor | None = None, memory: Memory | None = None
     ) -> Tensor:
         """Return the refined vectors: (B, T, d) → (B, T, d).
 
-        They attend to what is in ``memory`` as well, or else not to padding: where ``attention_mask`` (B, T) is
-        False.
-        """
-        x = self.sublayer("attention", x, capture, memory, attention_mask)
-        return self.sublayer("ffn", x, capture)
+        Dropout falls on what each sub-layer gives, before it is added to its input (section 5.4).
 
-    def sublayer(self, name: str, x: Tensor, capture: Capture, *others: Memory | Tensor | None) -> Tensor:
-        """Run attention or the FFN within its residual connection and its LayerNorm (B, T, d)."""
-        layer, norm = getattr(self, name), getattr(self, f"norm_{name}")
-        normalized: Tensor
+        Args:
+            x: the vectors of T tokens.
+            capture: keeps the tensors on the way.
+            mask: what may be seen, see :meth:`MultiHeadAttention.forward`.
+            memory: of the tokens before, see :meth:`MultiHeadAttention.forward`.
+        """
         if self.pre:
-            normalized = norm(x)
-            x = x + self.dropout(layer(normalized, capture.within(name), *others))  # the input, plus a correction
-            capture(f"residual_{name}", x)
-            capture(f"norm_{name}", normalized)
-            return x
-        x = x + self.dropout(layer(x, capture.within(name), *others))  # the input, plus a correction
-        normalized = norm(x)
-        capture(f"residual_{name}", x)
-        capture(f"norm_{name}", normalized)
-        return normalized
+            norm_attention = self.norm_attention(x)  # (B, T, d)
+            attention = self.attention(norm_attention, capture.within("attention"), mask, memory)  # (B, T, d)
+            residual_attention = x + self.dropout(attention)  # (B, T, d)   the input, plus a correction
+            norm_ffn = self.norm_ffn(residual_attention)  # (B, T, d)
+            ffn = self.ffn(norm_ffn, capture.within("ffn"))  # (B, T, d)
+            x = residual_ffn = residual_attention + self.dropout(ffn)  # (B, T, d)
+        else:
+            attention = self.attention(x, capture.within("attention"), mask, memory)  # (B, T, d)
+            residual_attention = x + self.dropout(attention)  # (B, T, d)   the input, plus a correction
+            norm_attention = self.norm_attention(residual_attention)  # (B, T, d)
+            ffn = self.ffn(norm_attention, capture.within("ffn"))  # (B, T, d)
+            residual_ffn = norm_attention + self.dropout(ffn)  # (B, T, d)
+            x = norm_ffn = self.norm_ffn(residual_ffn)  # (B, T, d)
+        capture(residual_attention=residual_attention, norm_attention=norm_attention)
+        capture(residual_ffn=residual_ffn, norm_ffn=norm_ffn)
+        return x

@@ -20,12 +20,6 @@ class Memory(NamedTuple):
     start: int  # the place of the first token, where all texts are equally long
     end: int  # the place after the last token of the longest text
     places: Tensor | None  # (B, T) the place of each token, where texts differ in length
-    mask: Tensor | None  # (T, S) or (B, 1, T, S) True where a token may see a place; None: ``is_causal`` says it
-
-    @property
-    def is_causal(self) -> bool:
-        """Whether these are the first tokens, each of which sees those up to itself."""
-        return self.start == 0 and self.mask is None
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the new keys and values (B, H, T, d_k); return all up to the end, (B, H, S, d_k)."""
@@ -72,8 +66,11 @@ class KeyValueCache:
         for row, length in zip(rows, part.lengths, strict=True):
             self.lengths[row] = length
 
-    def prepare(self, n_texts: int, n_tokens: int) -> tuple[list[int], list[Memory]]:
+    def prepare(self, n_texts: int, n_tokens: int) -> tuple[list[int], list[Memory], Tensor | None]:
         """Return where the next ``n_tokens`` of each text start, and what each block remembers of those before.
+
+        The third is the mask, (T, S) or (B, 1, T, S), True where a token may see a place.  It is None where that
+        is plain: a single token sees all those before it, and the first tokens see each other causally.
 
         Raises:
             ValueError: the cache is for another number of texts.
@@ -94,7 +91,7 @@ class KeyValueCache:
         elif n_tokens > 1 and start > 0:
             seen = mg.arange(end, device=device)  # (S,)
             mask = seen <= seen[start:].unsqueeze(1)  # (T, S)
-        return self.lengths, [Memory(kept, start, end, places, mask) for kept in self.kept]
+        return self.lengths, [Memory(kept, start, end, places) for kept in self.kept], mask
 
     def reserve(self, n_tokens: int) -> None:
         """Make room for so many tokens of each text: if there is too little, twice as much as there was."""

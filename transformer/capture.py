@@ -8,7 +8,7 @@ from minigrad import Tensor
 class Capture:
     """Keeps tensors under their full names.
 
-    ``capture("q", q)`` inside ``blocks.0.attention`` stores ``tensors["blocks.0.attention.q"]``.
+    ``capture(q=q)`` inside ``blocks.0.attention`` stores ``tensors["blocks.0.attention.q"]``.
     """
 
     on = True
@@ -21,8 +21,9 @@ class Capture:
         """Return a capture whose names all start with ``name.``."""
         return Capture(self.tensors, f"{self.prefix}{name}.")
 
-    def __call__(self, name: str, tensor: Tensor) -> None:
-        self.tensors[self.prefix + name] = tensor
+    def __call__(self, **tensors: Tensor) -> None:
+        for name, tensor in tensors.items():
+            self.tensors[self.prefix + name] = tensor
 
 
 class _NoCapture(Capture):
@@ -33,7 +34,7 @@ class _NoCapture(Capture):
     def within(self, name: str) -> Capture:
         return self
 
-    def __call__(self, name: str, tensor: Tensor) -> None:
+    def __call__(self, **tensors: Tensor) -> None:
         pass
 
 

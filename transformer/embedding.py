@@ -24,8 +24,8 @@ def sinusoids(n_positions: int, d_model: int, dtype: object = None) -> Tensor:
     [0.0, 1.0, 0.0, 1.0]
     """
     position = mg.arange(n_positions, dtype=mg.float64).unsqueeze(1)  # (T, 1)
-    pair = mg.arange(0, d_model, 2, dtype=mg.float64)  # (d/2,)
-    angle = position * (pair * (-math.log(10000.0) / d_model)).exp()  # (T, d/2)
+    even = mg.arange(0, d_model, 2, dtype=mg.float64)  # (d/2,)   2i, for each pair of dimensions
+    angle = position / 10000.0 ** (even / d_model)  # (T, d/2)
     table = mg.stack([angle.sin(), angle.cos()], dim=2).flatten(1)  # (T, d/2, 2) → (T, d)
     return table.to(dtype or mg.get_default_dtype())
 
@@ -72,9 +72,8 @@ class Embedding(nn.Module):
         positions = self.positions(first, max(starts) + n_tokens)  # (T, d)
         if len(positions) > n_tokens:  # the rows start at different places
             positions = positions[mg.tensor(starts).unsqueeze(1) - first + mg.arange(n_tokens)]  # (B, T, d)
-        capture("embed", embed)
-        capture("positions", positions)
         x: Tensor = self.dropout(embed * math.sqrt(self.d_model) + positions)  # (B, T, d)
+        capture(embed=embed, positions=positions)
         return x
 
     def positions(self, start: int, end: int) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import minigrad as mg
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
+from transformer.attention import mask_without_padding
 from transformer.block import Block
 from transformer.cache import KeyValueCache, Memory
 from transformer.capture import NOTHING, Capture
@@ -68,17 +69,20 @@ class Transformer(nn.Module):
             raise ValueError(f"token ids must have the shape (B, T), not {tuple(ids.shape)}: a batch of sequences")
         starts: Sequence[int] = (0,)
         memories: Sequence[Memory | None] = [None] * len(self.blocks)
+        mask: Tensor | None = None
         if cache is not None:
             if attention_mask is not None:
                 raise ValueError("a cache knows the length of each text: give it texts without attention_mask")
-            starts, memories = cache.prepare(*ids.shape)
+            starts, memories, mask = cache.prepare(*ids.shape)
+        elif attention_mask is not None:
+            mask = mask_without_padding(attention_mask, ids.shape, self.config.causal)
         x = self.embedding(ids, capture, starts)  # (B, T, d)
         for i, (block, memory) in enumerate(zip(self.blocks, memories, strict=True)):
-            x = block(x, capture.within(f"blocks.{i}"), memory, attention_mask)  # (B, T, d)
+            x = block(x, capture.within(f"blocks.{i}"), mask, memory)  # (B, T, d)
         if self.norm is not None:
             x = self.norm(x)  # (B, T, d)
         logits: Tensor = self.output(x)  # (B, T, V)
-        capture("logits", logits)
+        capture(logits=logits)
         if cache is not None:
             cache.advance(ids.shape[1])
         return logits

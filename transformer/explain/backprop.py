@@ -219,7 +219,7 @@ def residuals(subject: Subject) -> list[dict[str, Any]]:
 def arriving(model: Transformer, ids: list[int], residual: bool, layer_norm: bool) -> list[float]:
     """Return the norm of the loss's gradient at the input of each block, and at the output of the last.
 
-    The blocks are run as :meth:`transformer.block.Block.sublayer` does, except for what is left out.
+    The blocks are run as :meth:`transformer.block.Block.forward` does, except for what is left out.
     """
     x = model.embedding(mg.tensor([ids]))
     places = [x]
