@@ -7,13 +7,18 @@ Three profiles, chosen by the environment variable ``HYPOTHESIS_PROFILE``:
 - ``thorough``: many examples, drawn anew each time, for a search that may take as long as it likes; these too.
 """
 
+import importlib
 import os
+import pkgutil
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 import minigrad as mg
+
+for module in pkgutil.walk_packages(mg.__path__, "minigrad."):
+    importlib.import_module(module.name)  # each registers its operations: the tables of cases are to be complete
 
 slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 settings.register_profile(
