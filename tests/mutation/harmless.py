@@ -8,10 +8,10 @@ KNOWN = "(label for label, n in zip(labels[j], operands_shape[j], strict=True) i
 # Changes that change no result, by the reason why: {reason: [(file, function, "before → after"), …]}.
 HARMLESS: dict[str, list[tuple[str, str, str]]] = {
     "at a tie the other argument of where() decides": [
-        ("rules/elementwise.py", "maximum, rule of x", "x > y → x >= y"),
-        ("rules/elementwise.py", "maximum, rule of y", "y > x → y >= x"),
-        ("rules/elementwise.py", "minimum, rule of x", "x < y → x <= y"),
-        ("rules/elementwise.py", "minimum, rule of y", "y < x → y <= x"),
+        ("rules/piecewise.py", "maximum, rule of x", "x > y → x >= y"),
+        ("rules/piecewise.py", "maximum, rule of y", "y > x → y >= x"),
+        ("rules/piecewise.py", "minimum, rule of x", "x < y → x <= y"),
+        ("rules/piecewise.py", "minimum, rule of y", "y < x → y <= x"),
     ],
     "a number that an outer where() discards, chosen so that nothing infinite comes of it": [
         ("rules/elementwise.py", "pow_gradient_of_x", "in np.where(flat, 1, x): 1 → 2"),
@@ -54,14 +54,14 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "the slow way to the same": [
         (
-            "rules/elementwise.py",
+            "rules/piecewise.py",
             "masked",
             "if isinstance(product, np.ndarray) and np.isfinite(np.add.reduce(product, axis=None)): → if False:",
         ),
     ],
     "it is 0 throughout": [
-        ("rules/elementwise.py", "no_gradient", "masked(g, False) → -masked(g, False)"),
-        ("rules/elementwise.py", "no_gradient", "masked(g, False) → 0.5 * masked(g, False)"),
+        ("rules/piecewise.py", "no_gradient", "masked(g, False) → -masked(g, False)"),
+        ("rules/piecewise.py", "no_gradient", "masked(g, False) → 0.5 * masked(g, False)"),
     ],
     "an exchange is its own inverse, in either order": [
         ("rules/shape.py", "transpose, rule of x", "dim0 ↔ dim1"),
@@ -317,12 +317,12 @@ JUDGED: dict[tuple[str, str], str] = {
     ("plan.py", "write_out_recording"): "68630411",
     ("plan.py", "write_out_rules"): "38123e8b",
     ("rules/elementwise.py", "_over_squared_distance"): "5f4b3765",
-    ("rules/elementwise.py", "masked"): "c2752058",
-    ("rules/elementwise.py", "maximum, rule of x"): "cd7e884b",
-    ("rules/elementwise.py", "maximum, rule of y"): "bc080902",
-    ("rules/elementwise.py", "minimum, rule of x"): "0be4f7c7",
-    ("rules/elementwise.py", "minimum, rule of y"): "09ebfd31",
-    ("rules/elementwise.py", "no_gradient"): "cf2d5169",
+    ("rules/piecewise.py", "masked"): "c2752058",
+    ("rules/piecewise.py", "maximum, rule of x"): "cd7e884b",
+    ("rules/piecewise.py", "maximum, rule of y"): "bc080902",
+    ("rules/piecewise.py", "minimum, rule of x"): "0be4f7c7",
+    ("rules/piecewise.py", "minimum, rule of y"): "09ebfd31",
+    ("rules/piecewise.py", "no_gradient"): "cf2d5169",
     ("rules/elementwise.py", "pow_gradient_of_x"): "f7b90865",
     ("rules/indexing.py", "is_basic"): "10bb51f4",
     ("rules/indexing.py", "place"): "e0f909b4",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .harmless import EQUIVALENT, JUDGED
-from .targets import ALONG, COMPARISONS, DROPS, ENGINE, EXTRA, SWAPS
+from .targets import ALONG, COMPARISONS, DECLARERS, DROPS, ENGINE, EXTRA, SWAPS
 
 Entry = tuple[str, str, str]  # (file, function, change), as in HARMLESS
 
@@ -60,7 +60,7 @@ def function_nodes(tree: ast.Module, file: str, helpers: dict[str, ast.AST]) -> 
     defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     for node in declarations(tree):
         for call in ast.walk(node):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("op", "kernel"):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in DECLARERS:
                 owner = getattr(node, "name", None) or ast.unparse(getattr(node, "targets", [node])[0])
                 for keyword in call.keywords:
                     if isinstance(keyword.value, ast.Lambda):
@@ -79,7 +79,7 @@ def declarations(tree: ast.Module) -> Iterator[ast.stmt]:
 def is_operation(function: ast.FunctionDef) -> bool:
     """Whether a function is the forward pass of an operation, other than one that serves rules only."""
     calls = [d for d in function.decorator_list if isinstance(d, ast.Call) and isinstance(d.func, ast.Name)]
-    declared = [d for d in calls if d.func.id in ("op", "kernel")]  # type: ignore[attr-defined]
+    declared = [d for d in calls if d.func.id in DECLARERS]  # type: ignore[attr-defined]
     return bool(declared) and not any(k.arg == "internal" for d in declared for k in d.keywords)
 
 
@@ -96,7 +96,7 @@ def helpers_of(trees: dict[str, ast.Module]) -> dict[str, ast.AST]:
         if file in ENGINE:
             continue
         for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("op", "kernel"):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in DECLARERS:
                 pending += [k.value for k in call.keywords if k.arg not in ("composed", "numpy")]
                 pending += call.args[:1]
     while pending:

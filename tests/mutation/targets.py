@@ -4,6 +4,7 @@ import ast
 
 # What is mutated: the rules and backward passes in these files, with the helpers that they call …
 RULES = ["minigrad/rules/*.py", "minigrad/kernels/*.py"]
+DECLARERS = ("op", "kernel", "unary", "real", "binary")  # the calls in which rules stand
 # … and these functions of the engine.
 ENGINE = {
     "minigrad/graph.py": [
