@@ -195,6 +195,14 @@ class AccumulateGrad:
         return "<AccumulateGrad>"
 
 
+def freed(node: Node) -> RuntimeError:
+    """Return the error of a node whose saved values are gone."""
+    return RuntimeError(
+        f"this graph was already used by a backward pass, which freed what {node.op.name} had saved; "
+        "pass retain_graph=True to the first backward if you need a second one"
+    )
+
+
 def modified_since(node: Node) -> RuntimeError:
     """Return the error of a saved value that was written in place since."""
     versions, op = node.versions, node.plan.op
@@ -249,6 +257,58 @@ def leading_to(targets: Sequence[Parent], outputs: Iterable[Parent]) -> set[Pare
     return useful
 
 
+class Arrivals:
+    """The gradients on their way: what has arrived so far at each node and leaf, and which node is next."""
+
+    __slots__ = ("heap", "owned", "pending")
+
+    def __init__(self) -> None:
+        self.pending: dict[Parent, Any] = {}  # the sum of what has arrived
+        self.owned: set[Parent] = set()  # those whose sum was made here, so that adding into it harms nobody
+        self.heap: list[tuple[int, Node]] = []  # the nodes in `pending`, the latest made on top
+
+    def deliver(self, parent: Parent, gradient: Array, fresh: bool) -> None:
+        """Add to what ``parent`` has received: the one place that knows broadcasting, dtypes and ownership."""
+        like: Any = parent if type(parent) is Node else parent._data  # type: ignore[union-attr]
+        if gradient.shape != like.shape:
+            gradient, fresh = sum_to(gradient, like.shape), False
+        if gradient.dtype is not like.dtype and gradient.dtype != like.dtype:
+            gradient, fresh = gradient.astype(like.dtype), False
+        pending, owned = self.pending, self.owned
+        present = pending.get(parent)
+        if present is None:
+            pending[parent] = gradient
+            if fresh:
+                owned.add(parent)
+            if type(parent) is Node:
+                heappush(self.heap, (-parent.number, parent))
+        elif parent in owned and type(gradient) is np.ndarray:
+            np.add(present, gradient, present)
+        else:
+            pending[parent] = total = pending[parent] + gradient
+            # The sum of 0-d arrays is a NumPy scalar, which nothing can be added into.
+            (owned.add if type(total) is np.ndarray else owned.discard)(parent)
+
+    def deliver_result(self, node: Node, cotangent: Array) -> None:
+        """Put the cotangent of one result among those of its operation; None stands for a result not used."""
+        assert node.output is not None
+        (operation,) = node.parents
+        assert isinstance(operation, Node)
+        if operation not in self.pending:
+            self.pending[operation] = [None] * len(operation.shape)
+            heappush(self.heap, (-operation.number, operation))
+        self.pending[operation][node.output] = cotangent
+
+    def take(self, place: Parent, hooks: Sequence[Callable[[Array], Array]] | None) -> Any:
+        """Return all that has arrived at ``place``, or what its hooks have made of it."""
+        gradient = self.pending.pop(place)
+        if hooks:
+            self.owned.discard(place)  # a hook may return, or keep, whatever it likes
+            for hook in hooks:
+                gradient = hook(gradient)
+        return gradient
+
+
 def backward_pass(
     outputs: Sequence[Parent],
     cotangents: Sequence[Array],
@@ -278,64 +338,27 @@ def backward_pass(
     useful = None if targets is None else leading_to(targets, outputs)
     wanted = set(targets or ())
     results: dict[Parent, Array] = {}
-    pending: dict[Parent, Any] = {}  # what has arrived so far
-    owned: set[Parent] = set()  # those whose pending array was made here, so that adding into it harms nobody
-    heap: list[tuple[int, Node]] = []  # the nodes in `pending`, the latest made on top
-
-    def deliver(parent: Parent, gradient: Array, fresh: bool) -> None:
-        """Add to what ``parent`` has received: the one place that knows broadcasting, dtypes and ownership."""
-        like: Any = parent if type(parent) is Node else parent._data  # type: ignore[union-attr]
-        if gradient.shape != like.shape:
-            gradient, fresh = sum_to(gradient, like.shape), False
-        if gradient.dtype is not like.dtype and gradient.dtype != like.dtype:
-            gradient, fresh = gradient.astype(like.dtype), False
-        present = pending.get(parent)
-        if present is None:
-            pending[parent] = gradient
-            if fresh:
-                owned.add(parent)
-            if type(parent) is Node:
-                heappush(heap, (-parent.number, parent))
-        elif parent in owned and type(gradient) is np.ndarray:
-            np.add(present, gradient, present)
-        else:
-            pending[parent] = pending[parent] + gradient
-            # The sum of 0-d arrays is a NumPy scalar, which nothing can be added into.
-            (owned.add if type(pending[parent]) is np.ndarray else owned.discard)(parent)
-
+    arrivals = Arrivals()
     for output, cotangent in zip(outputs, cotangents, strict=True):
-        deliver(output, cotangent, False)
+        if useful is None or output in useful:
+            arrivals.deliver(output, cotangent, False)
 
     # Infinities are a legitimate result of a derivative (√x at 0): they are reported as values, not as warnings.
     with np.errstate(all="ignore"), set_grad_enabled(create_graph):
-        keep = retain_graph or create_graph
-        while heap:
-            node = heappop(heap)[1]
-            cotangent = pending.pop(node)
-            if useful is not None and node not in useful:
-                continue
-            if node.hooks is not None:
-                owned.discard(node)  # a hook may return, or keep, whatever it likes
-                for hook in node.hooks:
-                    cotangent = hook(cotangent)
-            if wanted and node in wanted:
+        while arrivals.heap:
+            node = heappop(arrivals.heap)[1]
+            cotangent = arrivals.take(node, node.hooks)
+            if node in wanted:
                 results[node] = cotangent
             if node.output is not None:
-                _collect_output(node, cotangent, pending, heap)
+                arrivals.deliver_result(node, cotangent)
                 continue
-            if node.saved is None:
-                raise RuntimeError(
-                    f"this graph was already used by a backward pass, which freed what {node.op.name} had saved; "
-                    "pass retain_graph=True to the first backward if you need a second one"
-                )
-            if node.versions and node.plan.modified(node.versions):
-                raise modified_since(node)
+            if node.saved is None or (node.versions and node.plan.modified(node.versions)):
+                raise freed(node) if node.saved is None else modified_since(node)
             if node.trace is not None:
                 anomaly.check_saved(node)
             if type(cotangent) is list:
-                for k, part in enumerate(cotangent):
-                    if part is None:
-                        cotangent[k] = np.zeros(node.shape[k], node.dtype[k])
+                cotangent = zeros_for_none(cotangent, node)
             op = node.plan.op
             gradients = (op.pullback_as_tensors if create_graph else op.pullback)(node, cotangent, useful)
             if node.trace is not None:
@@ -344,24 +367,28 @@ def backward_pass(
                 if gradient is not None and (useful is None or parent in useful):
                     # A rule's result is a new array unless it handed the cotangent on or made a view of something.
                     fresh = gradient is not cotangent and type(gradient) is np.ndarray and gradient.base is None
-                    deliver(parent, gradient, fresh)
-            if not keep:  # a second pass gets as far as here, and can say what is wrong
+                    arrivals.deliver(parent, gradient, fresh)
+            if not (retain_graph or create_graph):  # a second pass gets as far as here, and can say what is wrong
                 node.saved, node.versions = None, ()
 
-        for leaf in [parent for parent in pending if not isinstance(parent, Node)]:
-            gradient = pending.pop(leaf)
-            if leaf._hooks:
-                owned.discard(leaf)
-                for hook in leaf._hooks:
-                    gradient = hook(gradient)
+        for leaf in [place for place in arrivals.pending if not isinstance(place, Node)]:
+            gradient = arrivals.take(leaf, leaf._hooks)
             if useful is None or leaf in wanted:
                 results[leaf] = gradient
     if create_graph:
         return apart(results, cotangents)
     return {
-        parent: gradient if parent in owned and isinstance(gradient, np.ndarray) else np.array(gradient)
-        for parent, gradient in results.items()
+        place: gradient if place in arrivals.owned and isinstance(gradient, np.ndarray) else np.array(gradient)
+        for place, gradient in results.items()
     }
+
+
+def zeros_for_none(cotangents: Sequence[Array | None], node: Node) -> list[Array]:
+    """Return the cotangents of an operation's results with zeros for those that were not used."""
+    return [
+        np.zeros(shape, dtype) if cotangent is None else cotangent
+        for cotangent, shape, dtype in zip(cotangents, node.shape, node.dtype, strict=True)
+    ]
 
 
 def apart(gradients: dict[Parent, Array], cotangents: Sequence[Array]) -> dict[Parent, Array]:
@@ -373,14 +400,3 @@ def apart(gradients: dict[Parent, Array], cotangents: Sequence[Array]) -> dict[P
                 gradients[parent] = np.copy(gradient)  # type: ignore[call-overload]
             taken.add(id(gradient._version))
     return gradients
-
-
-def _collect_output(node: Node, cotangent: Array, pending: dict[Parent, Any], heap: list[Any]) -> None:
-    """Put the cotangent of one result among those of its operation; None stands for a result not used."""
-    assert node.output is not None
-    (operation,) = node.parents
-    assert isinstance(operation, Node)
-    if operation not in pending:
-        pending[operation] = [None] * len(operation.shape)
-        heappush(heap, (-operation.number, operation))
-    pending[operation][node.output] = cotangent

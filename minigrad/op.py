@@ -148,29 +148,7 @@ class Op(Generic[P]):
                 if dtype is b.dtype and (dtype is FLOAT32 or dtype is FLOAT64):
                     return self.of_pair(x, y, a, b)  # type: ignore[no-any-return]
         inputs: Any = args if not kwargs and len(args) == self.arity else bind(self, args, kwargs)
-        values = list(inputs)
-        first: Any = None
-        common: Any = None
-        plain = True  # all operands are tensors of one dtype, or Python scalars
-        wanted = 0  # bit i is set if argument i wants a gradient
-        for position, argument in enumerate(inputs):
-            if isinstance(argument, TensorBase):
-                if argument._version[1]:
-                    argument.refresh()
-                values[position] = data = argument._data
-                if first is None:
-                    first, common = argument, data.dtype
-                elif data.dtype is not common:
-                    plain = False
-                if argument._requires_grad:
-                    wanted |= 1 << position
-            elif type(argument) not in PLAIN_TYPES:
-                plain = False
-        if first is None and not self.internal:
-            raise no_tensor(self, inputs)
-        if self.promote is not None and not (plain and common.kind == "f" and not self.variadic):
-            promote(self, inputs, values)
-
+        values, first, wanted = self.take_arrays(inputs)
         try:
             out = self.forward(*values) if not self.variadic else self.call_variadic(values)
         except (ValueError, TypeError) as error:
@@ -200,6 +178,40 @@ class Op(Generic[P]):
         if (watching := observers.get()) is not None:
             tell(watching, result._node, self, values[: len(inputs)], [out])
         return result  # type: ignore[no-any-return]
+
+    def take_arrays(self, inputs: Sequence[Any]) -> tuple[list[Any], Any, int]:
+        """Take the arrays out of the tensors, brought to one dtype where the operation wants that.
+
+        Returns:
+            The values to call ``forward`` with; the first tensor; a number with bit i set if argument i wants a
+            gradient.
+
+        Raises:
+            TypeError: there is no tensor among the arguments.
+        """
+        values = list(inputs)
+        first: Any = None
+        common: Any = None
+        plain = True  # all operands are tensors of one dtype, or Python scalars
+        wanted = 0
+        for position, argument in enumerate(inputs):
+            if isinstance(argument, TensorBase):
+                if argument._version[1]:
+                    argument.refresh()
+                values[position] = data = argument._data
+                if first is None:
+                    first, common = argument, data.dtype
+                elif data.dtype is not common:
+                    plain = False
+                if argument._requires_grad:
+                    wanted |= 1 << position
+            elif type(argument) not in PLAIN_TYPES:
+                plain = False
+        if first is None and not self.internal:
+            raise no_tensor(self, inputs)
+        if self.promote is not None and not (plain and common.kind == "f" and not self.variadic):
+            promote(self, inputs, values)
+        return values, first, wanted
 
     def of_pair(self, x: Any, y: Any, a: Array, b: Array) -> Any:
         """The same for two tensors of one floating dtype, written out: the commonest call by far."""
