@@ -15,7 +15,6 @@ import numpy as np
 from minigrad import dtypes
 from minigrad.arguments import as_array, extent
 from minigrad.devices import check_device
-from minigrad.random import rand, randn
 from minigrad.tensor import Tensor
 
 __all__ = [
@@ -31,8 +30,6 @@ __all__ = [
     "linspace",
     "ones",
     "ones_like",
-    "rand_like",
-    "randn_like",
     "tensor",
     "tril_indices",
     "triu_indices",
@@ -50,7 +47,7 @@ def _infer(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         ValueError: nested lists of unequal length.
     """
     if isinstance(data, list | tuple) and _holds_tensors(data):
-        data = _unwrap(data)
+        data = _without_tensors(data)
     array = np.asarray(as_array(data))
     if dtype is None and array.dtype.kind == "f" and not isinstance(data, np.ndarray | np.generic | Tensor):
         dtype = dtypes.get_default_dtype()
@@ -64,13 +61,15 @@ def _infer(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def _holds_tensors(data: Any) -> bool:
+    """Return whether there is a tensor in nested lists."""
     return any(isinstance(x, Tensor) or (isinstance(x, list | tuple) and _holds_tensors(x)) for x in data)
 
 
-def _unwrap(data: Any) -> Any:
-    return [
-        x.tolist() if isinstance(x, Tensor) else _unwrap(x) if isinstance(x, list | tuple) else x for x in data
-    ]
+def _without_tensors(data: Any) -> Any:
+    """Return nested lists with a number or a list in place of each tensor."""
+    if isinstance(data, list | tuple):
+        return [_without_tensors(part) for part in data]
+    return data.tolist() if isinstance(data, Tensor) else data
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -154,12 +153,13 @@ def frombuffer(
     return Tensor(np.frombuffer(buffer, chosen, max(count, -1), offset)).requires_grad_(requires_grad)
 
 
-def _filled(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Tensor:
+def wrap(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Tensor:
+    """Return an array as a tensor, with the options that most functions here take."""
     check_device(device)
     return Tensor(array).requires_grad_(requires_grad)
 
 
-def _dtype(dtype: Any) -> Any:
+def _default_if_none(dtype: Any) -> Any:
     return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
@@ -177,17 +177,17 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
             floating.
         TypeError: a size is no integer, or the dtype has no place here.
     """
-    return _filled(np.zeros(extent(size), _dtype(dtype)), device, requires_grad)
+    return wrap(np.zeros(extent(size), _default_if_none(dtype)), device, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return ones of shape ``size``: arguments and errors are those of :func:`zeros`."""
-    return _filled(np.ones(extent(size), _dtype(dtype)), device, requires_grad)
+    return wrap(np.ones(extent(size), _default_if_none(dtype)), device, requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of shape ``size`` whose elements are whatever the memory held; else as :func:`zeros`."""
-    return _filled(np.empty(extent(size), _dtype(dtype)), device, requires_grad)
+    return wrap(np.empty(extent(size), _default_if_none(dtype)), device, requires_grad)
 
 
 def full(
@@ -202,7 +202,7 @@ def full(
         device, requires_grad: as of :func:`zeros`.
     """
     value = _infer(as_array(fill_value), dtype)
-    return _filled(np.full(extent((size,)), value), device, requires_grad)
+    return wrap(np.full(extent((size,)), value), device, requires_grad)
 
 
 def arange(
@@ -228,7 +228,7 @@ def arange(
     if dtype is None and any(isinstance(value, float) for value in (start, end, step)):
         dtype = dtypes.get_default_dtype()
     array = np.arange(start, end, step)
-    return _filled(array.astype(dtypes.as_dtype(dtype or array.dtype), copy=False), device, requires_grad)
+    return wrap(array.astype(dtypes.as_dtype(dtype or array.dtype), copy=False), device, requires_grad)
 
 
 def linspace(
@@ -245,7 +245,7 @@ def linspace(
     Raises:
         ValueError: ``steps`` is negative.
     """
-    return _filled(np.linspace(start, end, steps, dtype=_dtype(dtype)), device, requires_grad)
+    return wrap(np.linspace(start, end, steps, dtype=_default_if_none(dtype)), device, requires_grad)
 
 
 def eye(
@@ -256,7 +256,7 @@ def eye(
     Raises:
         ValueError: ``n`` or ``m`` is negative.
     """
-    return _filled(np.eye(n, m, dtype=_dtype(dtype)), device, requires_grad)
+    return wrap(np.eye(n, m, dtype=_default_if_none(dtype)), device, requires_grad)
 
 
 def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -279,21 +279,11 @@ def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: b
     return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
-def rand_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return uniform numbers in [0, 1) of the shape and dtype of ``x``."""
-    return rand(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
-
-
-def randn_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return numbers of the normal distribution (mean 0, variance 1), of the shape and dtype of ``x``."""
-    return randn(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
-
-
 def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
     """Return the places in the lower triangle of a (row, col) matrix, up to diagonal ``offset``: (2, n) int64."""
-    return _filled(np.stack(np.tril_indices(row, offset, col)), device, False)
+    return wrap(np.stack(np.tril_indices(row, offset, col)), device, False)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:
     """Return the places in the upper triangle of a (row, col) matrix, from diagonal ``offset``: (2, n) int64."""
-    return _filled(np.stack(np.triu_indices(row, offset, col)), device, False)
+    return wrap(np.stack(np.triu_indices(row, offset, col)), device, False)

@@ -14,6 +14,7 @@ import numpy as np
 
 from minigrad import dtypes
 from minigrad.arguments import as_array, extent
+from minigrad.creation import wrap
 from minigrad.devices import check_device
 from minigrad.tensor import Tensor
 
@@ -26,8 +27,10 @@ __all__ = [
     "multinomial",
     "normal",
     "rand",
+    "rand_like",
     "randint",
     "randn",
+    "randn_like",
     "randperm",
     "set_rng_state",
     "use_generator",
@@ -149,18 +152,6 @@ def set_rng_state(state: Tensor) -> None:
     current_generator().set_state(state)
 
 
-def _make(array: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    check_device(device)
-    return Tensor(np.asarray(array, dtypes.as_dtype(dtype))).requires_grad_(requires_grad)
-
-
-def _float_dtype(dtype: Any) -> Any:
-    chosen = np.dtype(dtype) if dtype is not None else dtypes.get_default_dtype()
-    if chosen.kind != "f":
-        raise RuntimeError(f"random numbers need a floating dtype, not {chosen}")
-    return chosen
-
-
 def rand(
     *size: Any,
     generator: Generator | None = None,
@@ -191,27 +182,28 @@ def randn(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers of the normal distribution of mean 0 and variance 1.
-
-    Args:
-        size: the shape: ``randn(2, 3)`` or ``randn((2, 3))``.
-        generator: where they come from (default: the global generator).
-        dtype: a floating one (default: the default dtype).
-        device: "cpu" or None.
-        requires_grad: of the tensor.
-
-    Raises:
-        RuntimeError: the dtype is not floating, a size is negative, or another device than "cpu" is named.
-    """
+    """Return numbers of the normal distribution of mean 0 and variance 1; else as :func:`rand`."""
     source = (generator or current_generator()).numpy
     return _draw(source.standard_normal, size, dtype, device, requires_grad)
 
 
 def _draw(draw: Callable[..., Any], size: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    """Return numbers from one of NumPy's generators, which know float32 and float64 only."""
-    chosen = _float_dtype(dtype)
-    native = chosen if chosen.itemsize >= 4 else dtypes.float32
-    return _make(draw(extent(size), dtype=native), chosen, device, requires_grad)
+    """Return floating numbers from a method of one of NumPy's generators."""
+    chosen = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if chosen.kind != "f":
+        raise RuntimeError(f"random numbers need a floating dtype, not {chosen}")
+    known = chosen if chosen.itemsize >= 4 else dtypes.float32  # NumPy draws float32 and float64 only
+    return wrap(np.asarray(draw(extent(size), dtype=known), chosen), device, requires_grad)
+
+
+def rand_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return uniform numbers in [0, 1) of the shape and dtype of ``x``."""
+    return rand(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def randn_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers of the normal distribution (mean 0, variance 1), of the shape and dtype of ``x``."""
+    return randn(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
 def normal(
@@ -271,7 +263,8 @@ def randint(
     if not low < high:
         raise ValueError(f"randint() needs low < high, not {low} and {high}")
     source = (generator or current_generator()).numpy
-    return _make(source.integers(low, high, extent((size,))), dtype or dtypes.int64, device, False)
+    drawn = source.integers(low, high, extent((size,)))
+    return wrap(np.asarray(drawn, dtypes.as_dtype(dtype or dtypes.int64)), device, False)
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
@@ -289,7 +282,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     if n < 0:
         raise RuntimeError(f"randperm() needs a number of at least 0, not {n}")
     source = (generator or current_generator()).numpy
-    return _make(source.permutation(n), dtype or dtypes.int64, device, False)
+    return wrap(np.asarray(source.permutation(n), dtypes.as_dtype(dtype or dtypes.int64)), device, False)
 
 
 def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
