@@ -97,9 +97,9 @@ def pages() -> dict[str, str]:
     derivatives = ["backward", "grad", "Function", "FunctionCtx", "detect_anomaly", "keep_values"]
     checks = ["gradcheck", "gradgradcheck", "GradcheckError", "numeric_gradient"]
     layers = classes_and_functions(mg.nn, mg.nn.__all__)
-    first = ["Module", "Parameter", "Sequential", "ModuleList", "ModuleDict"]
+    first = ["Parameter", "Sequential", "ModuleList", "ModuleDict"]
     losses = [name for name in layers if name.endswith("Loss")]
-    others = sorted(set(layers) - set(first) - set(losses))
+    others = sorted(set(layers) - {"Module", *first} - set(losses))
     functions = sorted(mg.nn.functional.__all__)
     optimizers = classes_and_functions(optim, optim.__all__)
     helpers = [name for name in dtypes.__all__ if inspect.isfunction(getattr(dtypes, name))]
@@ -121,7 +121,7 @@ def pages() -> dict[str, str]:
         + entries(modes, "minigrad")
         + "\n\n## Derivatives of functions\n\n"
         + entries(func.__all__, "minigrad.func"),
-        "api/nn.md": "# Modules\n\n"
+        "api/nn.md": f"# Modules\n\n::: minigrad.nn.Module{inherited}\n\n"
         + entries(first, "minigrad.nn")
         + "\n\n## Layers\n\n"
         + entries(others, "minigrad.nn")

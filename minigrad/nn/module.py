@@ -1,4 +1,4 @@
-"""Module: finds parameters, buffers and submodules as they are assigned, under PyTorch's names."""
+"""Module: what every layer and model can do, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -10,41 +10,14 @@ import numpy as np
 
 from minigrad import dtypes
 from minigrad.grad_mode import no_grad
-from minigrad.graph import Node, TensorBase
-from minigrad.nn.parameter import Parameter, clear_gradients
-from minigrad.nn.summary import Summary
+from minigrad.graph import Node
+from minigrad.nn.parameter import clear_gradients
+from minigrad.nn.summary import Summary, tensors_in
+from minigrad.nn.tree import ModuleTree, join
 from minigrad.tensor import HookHandle, Tensor
 
 
-class IncompatibleKeys(NamedTuple):
-    """What :meth:`Module.load_state_dict` returns: the names that the state lacked, and its unknown ones."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-
-class Call(NamedTuple):
-    """A call of a module: its result depends on nodes from number ``first`` on that were made in the call."""
-
-    module: weakref.ref[Any]  # a module may hold its own results, and the graph is to be free of cycles
-    first: int
-
-
-def note_call(module: object, first: int, result: object) -> None:
-    """Note on what ``module`` returned (a tensor, or tensors in a tuple, list or dict) that it did."""
-    if isinstance(result, TensorBase):
-        node = result._node
-        if node is not None and node.number > first:
-            node.calls = (*node.calls, Call(weakref.ref(module), first))
-    elif isinstance(result, tuple | list):
-        for part in result:
-            note_call(module, first, part)
-    elif isinstance(result, dict):
-        for part in result.values():
-            note_call(module, first, part)
-
-
-class Module:
+class Module(ModuleTree):
     """The base of every layer and model: assign parameters and modules to it, and define ``forward``.
 
     >>> import minigrad as mg
@@ -64,22 +37,11 @@ class Module:
     """
 
     training: bool
-    _parameters: dict[str, Parameter | None]
-    _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
-    _transient_buffers: set[str]
-    _forward_hooks: list[Callable[..., Any]]
 
     def __init__(self) -> None:
-        # Past our own __setattr__, which needs these to exist already.
-        self.__dict__.update(
-            training=True,
-            _parameters={},
-            _buffers={},
-            _modules={},
-            _transient_buffers=set(),
-            _forward_hooks=[],
-        )
+        super().__init__()
+        self.training = True
+        self._forward_hooks: list[Callable[..., Any]] = []
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output; to be defined by each module.
@@ -108,208 +70,7 @@ class Module:
         self._forward_hooks.append(hook)
         return HookHandle(self._forward_hooks, hook)  # type: ignore[arg-type]
 
-    # --- registration -----------------------------------------------------------------------------
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Parameter):
-            self._forget(name, but="_parameters")
-            self.register_parameter(name, value)
-        elif isinstance(value, Module):
-            self._forget(name, but="_modules")
-            self.register_module(name, value)
-        else:
-            for kind, allowed in (("_parameters", ()), ("_modules", ()), ("_buffers", (Tensor,))):
-                registered = self.__dict__.get(kind, ())
-                if name in registered:
-                    if value is not None and not isinstance(value, allowed):
-                        what = kind[1:-1]
-                        raise TypeError(
-                            f"cannot assign {type(value).__name__} as {what} '{name}': it takes "
-                            f"{'a Tensor' if allowed else f'a {what.capitalize()}'} or None"
-                        )
-                    registered[name] = value
-                    return
-            object.__setattr__(self, name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        # Called only for what is not an ordinary attribute.
-        for kind in ("_parameters", "_modules", "_buffers"):
-            registered = self.__dict__.get(kind)
-            if registered is not None and name in registered:
-                return registered[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __delattr__(self, name: str) -> None:
-        for kind in ("_parameters", "_modules", "_buffers"):
-            if name in self.__dict__[kind]:
-                del self.__dict__[kind][name]
-                self._transient_buffers.discard(name)
-                return
-        object.__delattr__(self, name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._parameters, *self._modules, *self._buffers})
-
-    def _forget(self, name: str, but: str) -> None:
-        """Take ``name`` from wherever it was registered, before it is registered as something else."""
-        if but not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__} must call super().__init__() before '{name}' is assigned")
-        self.__dict__.pop(name, None)
-        for kind in ("_parameters", "_modules", "_buffers"):
-            if kind != but:
-                self.__dict__[kind].pop(name, None)
-        self._transient_buffers.discard(name)
-
-    def _check_name(self, name: str, registered: Mapping[str, Any], what: str) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of a {what} is a string, not {type(name).__name__}")
-        if "." in name or not name:
-            raise KeyError(f"the name of a {what} can't be empty or contain a dot: {name!r}")
-        if name not in registered and hasattr(self, name):
-            raise KeyError(f"{type(self).__name__} already has an attribute '{name}'")
-
-    def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under ``name``; None keeps the name free for one.
-
-        Raises:
-            KeyError: the name is empty, has a dot, or is taken by something else.
-            TypeError: ``param`` is no Parameter.
-        """
-        self._check_name(name, self._parameters, "parameter")
-        if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"'{name}' needs a Parameter or None, not {type(param).__name__}")
-        self._parameters[name] = param
-
-    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that belongs to the module but isn't trained; ``persistent`` ones are in the state.
-
-        Raises:
-            KeyError: the name is empty, has a dot, or is taken by something else.
-            TypeError: ``tensor`` is no Tensor.
-        """
-        self._check_name(name, self._buffers, "buffer")
-        if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"'{name}' needs a Tensor or None, not {type(tensor).__name__}")
-        self._buffers[name] = tensor
-        if persistent:
-            self._transient_buffers.discard(name)
-        else:
-            self._transient_buffers.add(name)
-
-    def register_module(self, name: str, module: Module | None) -> None:
-        """Add a submodule under ``name``: what assignment does.
-
-        Raises:
-            KeyError: the name is empty, has a dot, or is taken by something else.
-            TypeError: ``module`` is no Module.
-        """
-        self._check_name(name, self._modules, "module")
-        if module is not None and not isinstance(module, Module):
-            raise TypeError(f"'{name}' needs a Module or None, not {type(module).__name__}")
-        self._modules[name] = module
-
-    def add_module(self, name: str, module: Module | None) -> None:
-        """The same as :meth:`register_module`."""
-        self.register_module(name, module)
-
-    # --- traversal --------------------------------------------------------------------------------
-
-    def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
-        """Yield the module itself and all below it, with dotted names.
-
-        Args:
-            memo: modules that count as yielded already, and to which those yielded are added.
-            prefix: what the names begin with.
-            remove_duplicate: whether a module used twice is yielded once, under its first name.
-        """
-        memo = set() if memo is None else memo
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module.named_modules(memo, join(prefix, name), remove_duplicate)
-
-    def modules(self) -> Iterator[Module]:
-        """Yield the module itself and everything below it."""
-        for _, module in self.named_modules():
-            yield module
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yield the modules directly below, with their names."""
-        seen: set[Module] = set()
-        for name, module in self._modules.items():
-            if module is not None and module not in seen:
-                seen.add(module)
-                yield name, module
-
-    def children(self) -> Iterator[Module]:
-        """Yield the modules directly below."""
-        for _, module in self.named_children():
-            yield module
-
-    def _named_members(
-        self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Any]]:
-        """Yield the entries of the dict called ``kind`` of each module, with dotted names."""
-        seen: set[int] = set()
-        modules: Iterable[tuple[str, Module]] = [(prefix, self)]
-        if recurse:
-            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        for path, module in modules:
-            for name, member in module.__dict__[kind].items():
-                if member is not None and id(member) not in seen:
-                    if remove_duplicate:
-                        seen.add(id(member))
-                    yield join(path, name), member
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
-        """Yield the parameters with dotted names.
-
-        Args:
-            prefix: what the names begin with.
-            recurse: whether those of the modules below are yielded too.
-            remove_duplicate: whether one used in two places is yielded once, under its first name.
-        """
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield the parameters, each once: what an optimizer takes.
-
-        Args:
-            recurse: whether those of the modules below are yielded too.
-        """
-        for _, parameter in self.named_parameters(recurse=recurse):
-            yield parameter
-
-    def named_buffers(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Tensor]]:
-        """Yield the buffers with dotted names.
-
-        Args:
-            prefix: what the names begin with.
-            recurse: whether those of the modules below are yielded too.
-            remove_duplicate: whether one used in two places is yielded once, under its first name.
-        """
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
-
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yield the buffers, each once.
-
-        Args:
-            recurse: whether those of the modules below are yielded too.
-        """
-        for _, buffer in self.named_buffers(recurse=recurse):
-            yield buffer
-
-    # --- what applies to all of them --------------------------------------------------------------
+    # --- what applies to the whole tree ------------------------------------------------------------
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call ``fn`` on every module below and then on this one: for initialisation."""
@@ -438,28 +199,26 @@ class Module:
         own = dict(self._named_state())
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
+        known = {name: state_dict[name] for name in own if name in state_dict}
         problems = []
         if strict and unexpected:
             problems.append(f"Unexpected key(s) in state_dict: {quoted(unexpected)}.")
         if strict and missing:
             problems.append(f"Missing key(s) in state_dict: {quoted(missing)}.")
-        for name, tensor in own.items():
-            if name in state_dict:
-                value = state_dict[name]
-                if not isinstance(value, Tensor | np.ndarray):
-                    raise TypeError(f"the state has {type(value).__name__} for '{name}', not a tensor")
-                if value.shape != tensor.shape:
-                    problems.append(
-                        f"size mismatch for {name}: the state has shape {tuple(value.shape)}, "
-                        f"the module {tensor.shape}."
-                    )
+        for name, value in known.items():
+            if not isinstance(value, Tensor | np.ndarray):
+                raise TypeError(f"the state has {type(value).__name__} for '{name}', not a tensor")
+            if value.shape != own[name].shape:
+                problems.append(
+                    f"size mismatch for {name}: the state has shape {tuple(value.shape)}, "
+                    f"the module {own[name].shape}."
+                )
         if problems:
             lines = "".join(f"\n\t{problem}" for problem in problems)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:{lines}")
         with no_grad():
-            for name, tensor in own.items():
-                if name in state_dict:
-                    tensor.copy_(state_dict[name])
+            for name, value in known.items():
+                own[name].copy_(value)
         return IncompatibleKeys(missing, unexpected)
 
     # --- display ----------------------------------------------------------------------------------
@@ -499,9 +258,26 @@ class Module:
         )
 
 
-def join(prefix: str, name: str) -> str:
-    """Return ``prefix.name``, or the name alone at the top."""
-    return f"{prefix}.{name}" if prefix else name
+class IncompatibleKeys(NamedTuple):
+    """What :meth:`Module.load_state_dict` returns: the names that the state lacked, and its unknown ones."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Call(NamedTuple):
+    """A call of a module: its result depends on nodes from number ``first`` on that were made in the call."""
+
+    module: weakref.ref[Any]  # a module may hold its own results, and the graph is to be free of cycles
+    first: int
+
+
+def note_call(module: Module, first: int, result: Any) -> None:
+    """Note on the nodes of what ``module`` returned, a tensor or several, that it did."""
+    for tensor in tensors_in(result):
+        node = tensor._node
+        if node is not None and node.number > first:
+            node.calls = (*node.calls, Call(weakref.ref(module), first))
 
 
 def quoted(names: Iterable[str]) -> str:
