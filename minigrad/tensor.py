@@ -31,6 +31,9 @@ class Tensor(InPlaceMethods):
 
     __slots__ = ()
 
+    grad: Tensor | None
+    """The derivatives that backward passes have added up here: a tensor of this shape and dtype, or None."""
+
     # --- what it is -------------------------------------------------------------------------------
 
     @property

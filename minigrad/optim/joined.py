@@ -27,6 +27,7 @@ class JoiningOptimizer(Optimizer):
         small: list[Tensor] = []
         others: list[Tensor] = []
         for p in parameters:
+            assert p.grad is not None
             fits = p._data.size <= LARGEST_JOINED and p.dtype == p.grad.dtype == dtype
             (small if fits else others).append(p)
         joined = self.join(k, small)
@@ -97,7 +98,8 @@ class Joined:
     def gather(self) -> None:
         """Copy the parameters and their gradients into the vectors."""
         np.concatenate([parameter._data.ravel() for parameter in self.parameters], out=self.x)
-        np.concatenate([parameter.grad._data.ravel() for parameter in self.parameters], out=self.gradient)
+        gradients = [parameter.grad for parameter in self.parameters]
+        np.concatenate([g._data.ravel() for g in gradients if g is not None], out=self.gradient)
 
     def scatter(self) -> None:
         """Copy the vector back into the parameters, and the numbers of the state to each."""

@@ -114,6 +114,7 @@ class Optimizer:
     def update_group(self, k: int, parameters: list[Tensor]) -> None:
         """Call :meth:`update` for each of the parameters of group ``k`` that have a gradient."""
         for parameter in parameters:
+            assert parameter.grad is not None
             state = self.state.setdefault(parameter, {})
             self.update(parameter._data, parameter.grad._data, state, self.param_groups[k])
 
