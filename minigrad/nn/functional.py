@@ -20,7 +20,7 @@ from minigrad.kernels.layer_norm import layer_norm
 from minigrad.kernels.linear import linear
 from minigrad.kernels.softmax import log_softmax as _log_softmax
 from minigrad.kernels.softmax import softmax as _softmax
-from minigrad.nn.losses import (
+from minigrad.nn.loss_functions import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cross_entropy,

@@ -1,9 +1,8 @@
 """Initial values of parameters, in place: ``init.xavier_uniform_(layer.weight)``.
 
 Every function overwrites its tensor unrecorded and returns it.  Those that draw take ``generator=`` (default: the
-global one), and need a floating tensor, or raise RuntimeError.  The
-*fan in* of a weight (out, in, …) is how many numbers each output sums, the *fan out* how many outputs use
-each input.
+global one), and need a floating tensor, or raise RuntimeError.  The *fan in* of a weight (out, in, …) is how many
+numbers each output sums, the *fan out* how many outputs use each input.
 """
 
 from __future__ import annotations
@@ -185,17 +184,9 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> AnyTensor:
-    """N(0, σ²) with σ = gain / √fan (He et al. 2015, arXiv:1502.01852); ``a`` is leaky_relu's slope.
+    """N(0, σ²) with σ = gain / √fan (He et al. 2015, arXiv:1502.01852).
 
-    Args:
-        tensor: the weight (out, in, …), overwritten.
-        a: the slope of "leaky_relu" below 0.
-        mode: "fan_in" keeps the variance of what goes forward, "fan_out" that of the gradients.
-        nonlinearity: what follows the layer: see :func:`calculate_gain`.
-        generator: where the random numbers come from (default: the global generator).
-
-    Raises:
-        ValueError: the tensor has fewer than two dimensions, or an option is unknown.
+    Arguments and errors are those of :func:`kaiming_uniform_`.
     """
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 

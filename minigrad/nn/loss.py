@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minigrad.nn import functional as F
-from minigrad.nn.losses import check_reduction
+from minigrad.nn.loss_functions import check_reduction
 from minigrad.nn.module import Module
 from minigrad.tensor import Tensor
 

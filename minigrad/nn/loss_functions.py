@@ -1,4 +1,4 @@
-"""Losses as functions: :mod:`minigrad.nn.functional` has them among its own, and ``loss.py`` as modules.
+"""Losses as functions, which :mod:`minigrad.nn.functional` has among its own; ``loss.py`` has them as modules.
 
 N is a batch size, C a number of classes.  All take ``reduction="mean"``, ``"sum"`` or ``"none"``.
 """
@@ -46,6 +46,16 @@ def warn_of_broadcast(input: Tensor, target: Tensor, name: str) -> None:
             UserWarning,
             stacklevel=3,
         )
+
+
+def check_same_shape(input: Tensor, target: Tensor) -> None:
+    """Raise for a target of another shape.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
+    if input.shape != target.shape:
+        raise ValueError(f"the target has shape {target.shape}, the input {input.shape}: they must agree")
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -118,8 +128,7 @@ def binary_cross_entropy(
     Raises:
         ValueError: the shapes differ, or ``reduction`` is unknown.
     """
-    if input.shape != target.shape:
-        raise ValueError(f"the target has shape {target.shape}, the input {input.shape}: they must agree")
+    check_same_shape(input, target)
     loss = -(target * input.log().clamp(min=-100) + (1 - target) * (-input).log1p().clamp(min=-100))
     return reduce_loss(loss if weight is None else loss * weight, reduction)
 
@@ -138,12 +147,22 @@ def binary_cross_entropy_with_logits(
     Raises:
         ValueError: the shapes differ, or ``reduction`` is unknown.
     """
-    if input.shape != target.shape:
-        raise ValueError(f"the target has shape {target.shape}, the input {input.shape}: they must agree")
+    check_same_shape(input, target)
     # 1 − σ(x) = σ(−x), and ln σ(−x) = ln σ(x) − x: one softplus serves both terms.
     positive = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
     loss = (1 - target) * input + positive * Elementwise.softplus(-input)
     return reduce_loss(loss if weight is None else loss * weight, reduction)
+
+
+def dim_of_classes(input: Tensor) -> int:
+    """Return which dimension has the classes: 0 of (C,), 1 of (N, C, …).
+
+    Raises:
+        ValueError: there is no dimension.
+    """
+    if not input.ndim:
+        raise ValueError("scores of classes need at least one dimension, (C,)")
+    return 0 if input.ndim == 1 else 1
 
 
 def rows_of_classes(input: Tensor, target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
@@ -153,14 +172,12 @@ def rows_of_classes(input: Tensor, target: Tensor, ignore_index: int) -> tuple[T
         ValueError, RuntimeError: the shapes don't fit (of which type, as PyTorch).
         IndexError: a target is neither a class nor ``ignore_index``.
     """
-    if not input.ndim:
-        raise ValueError("scores of classes need at least one dimension, (C,)")
+    dim = dim_of_classes(input)
     if target.dtype.kind not in "iu":
         raise RuntimeError(
             f"the target holds class indices (integers) or probabilities of the input's shape {input.shape}, "
             f"not {target.dtype} of shape {target.shape}"
         )
-    dim = 0 if input.ndim == 1 else 1
     classes = input.shape[dim]
     expected = input.shape[:dim] + input.shape[dim + 1 :]
     if target.shape != expected:
@@ -278,7 +295,7 @@ def cross_entropy(
     if target.dtype.kind == "f" and target.shape == input.shape:
         return cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing)
     if weight is not None:
-        log_p = log_softmax(input, 1 if input.ndim > 1 else 0)
+        log_p = log_softmax(input, dim_of_classes(input))
         return weighted_nll(log_p, target, weight, ignore_index, reduction, label_smoothing)
     check_reduction(reduction)
     rows, flat = rows_of_classes(input, target, ignore_index)
@@ -291,9 +308,7 @@ def cross_entropy_of_probabilities(
 ) -> Tensor:
     """The cross-entropy of two distributions; the mean is over everything but the classes."""
     check_reduction(reduction)
-    if not input.ndim:
-        raise ValueError("logits need at least one dimension, (C,)")
-    dim = 1 if input.ndim > 1 else 0
+    dim = dim_of_classes(input)
     classes = input.shape[dim]
     check_class_weight(weight, classes)
     if label_smoothing:
