@@ -77,7 +77,10 @@ def grad(
     wanted = _sequence(inputs)
     for tensor in wanted:
         if not tensor.requires_grad:
-            raise RuntimeError(f"an input of shape {tensor.shape} does not require a gradient")
+            raise RuntimeError(
+                f"an input of shape {tensor.shape} does not require a gradient: "
+                "call x.requires_grad_() before the outputs are computed from it"
+            )
     results = _sequence(outputs)
     gradients = [None] * len(results) if grad_outputs is None else _sequence(grad_outputs)
     nodes, cotangents = start_of_backward(results, gradients, create_graph)

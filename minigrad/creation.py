@@ -54,7 +54,7 @@ def _infer(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     if dtype is None and array.size == 0 and isinstance(data, list | tuple):
         dtype = dtypes.get_default_dtype()
     if data is None:
-        raise RuntimeError("a tensor can't be made from None")
+        raise RuntimeError("a tensor can't be made from None: pass a number, a list or an array")
     if array.dtype.kind not in "biuf":
         raise TypeError(f"a tensor holds floats, integers or booleans, not {array.dtype} ({data!r:.60})")
     return array if dtype is None else array.astype(dtypes.as_dtype(dtype), copy=False)
@@ -112,7 +112,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         TypeError: ``array`` is no ndarray, or of a dtype that is no number.
     """
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"from_numpy() expects an ndarray, not {type(array).__name__}")
+        raise TypeError(f"from_numpy() expects an ndarray, not {type(array).__name__}: use mg.tensor(...)")
     return Tensor(_infer(array, None))
 
 

@@ -81,7 +81,10 @@ def grad_and_value(
             value, aux = value if has_aux else (value, None)
             if not isinstance(value, Tensor) or value.numel() != 1:
                 shape = value.shape if isinstance(value, Tensor) else type(value).__name__
-                raise RuntimeError(f"func.grad() needs a function whose value has one element, not {shape}")
+                raise RuntimeError(
+                    f"func.grad() needs a function whose value has one element, not {shape}: "
+                    "reduce it, as by .sum(), or use func.jacrev()"
+                )
             entered = [arguments[i] for i in wanted]
             gradients = tuple(leave(g, entered) for g in pullback([value], entered, [None]))
         value = leave(value, entered)
@@ -164,7 +167,7 @@ def check_tangents(primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> Non
         RuntimeError: there are more or fewer.
     """
     if len(primals) != len(tangents):
-        raise RuntimeError(f"{len(tangents)} tangents were given for {len(primals)} primals")
+        raise RuntimeError(f"{len(tangents)} tangents were given for {len(primals)} primals: give one for each")
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Any, Any]:
@@ -296,7 +299,10 @@ def hvp(
         entered = [enter(x, "hvp") for x in xs]
         value = function(*entered)
         if value.numel() != 1:
-            raise RuntimeError(f"func.hvp() needs a function whose value has one element, not {value.shape}")
+            raise RuntimeError(
+                f"func.hvp() needs a function whose value has one element, not {value.shape}: "
+                "reduce it, as by .sum()"
+            )
         products = pullback(pullback([value], entered, [None]), entered, vs)
     value, products = leave(value, entered), [leave(p, entered) for p in products]
     return value, products[0] if single else tuple(products)

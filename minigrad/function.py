@@ -49,7 +49,8 @@ class FunctionCtx:
             if tensor is not None and tensor._version[0] != version:
                 raise RuntimeError(
                     f"a tensor of shape {tensor.shape} that {node.op.name if node else 'a Function'} saved was "
-                    f"modified in place since (version {tensor._version[0]}, saved at version {version})"
+                    f"modified in place since (version {tensor._version[0]}, saved at version {version}): "
+                    "save x.clone(), or write into a copy"
                 )
             if output is not None and node is not None:
                 tensor = Tensor(tensor._data, place(node, output), True, tensor._version)

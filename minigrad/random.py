@@ -295,8 +295,9 @@ def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
     Raises:
         RuntimeError: a probability is outside [0, 1].
     """
-    if not ((p >= 0) & (p <= 1)).all():
-        raise RuntimeError("bernoulli() needs probabilities between 0 and 1")
+    wrong = p._data[~((p._data >= 0) & (p._data <= 1))]  # also NaN
+    if wrong.size:
+        raise RuntimeError(f"bernoulli() needs probabilities between 0 and 1, not {wrong[0]}")
     drawn = rand(p.shape, generator=generator, dtype=dtypes.float64)
     return (drawn < p.detach()).to(p.dtype)
 
@@ -325,9 +326,11 @@ def multinomial(
         )
     cumulative = np.add.accumulate(weights, axis=-1)
     total = cumulative[..., -1:]  # (…, 1)   NaN if a weight is
-    negative = weights.size and not weights.min() >= 0
-    if negative or not weights.shape[-1] or not all(0 < sum < math.inf for sum in total.ravel().tolist()):
-        raise RuntimeError("multinomial() needs finite probabilities of at least 0, not all 0 in a row")
+    if weights.size and not weights.min() >= 0:
+        raise RuntimeError(f"multinomial() needs finite probabilities of at least 0, not {weights.min()}")
+    sums = total.ravel().tolist() if weights.shape[-1] else [0.0]
+    if wrong := [row for row in sums if not 0 < row < math.inf]:
+        raise RuntimeError(f"multinomial() needs finite probabilities, not all 0 in a row: one sums to {wrong[0]}")
     source = (generator or current_generator()).numpy
     if replacement or num_samples == 1:
         # Invert the distribution function: the first index at which it exceeds a uniform number.
@@ -335,7 +338,9 @@ def multinomial(
         chosen = np.add.reduce(cumulative[..., None, :] <= drawn[..., None], axis=-1, dtype=np.int64)
         return Tensor(chosen)
     if num_samples > (weights > 0).sum(-1).min():
-        raise RuntimeError(f"multinomial() can't draw {num_samples} different indices: fewer have p > 0")
+        raise RuntimeError(
+            f"multinomial() can't draw {num_samples} different indices: fewer have p > 0; pass replacement=True"
+        )
     with np.errstate(divide="ignore"):
         keys = np.log(weights) - np.log(-np.log(source.random(weights.shape)))
     return Tensor(np.argsort(-keys, axis=-1, kind="stable")[..., :num_samples].astype(np.int64))

@@ -282,7 +282,9 @@ def storable(array: np.ndarray[Any, Any], place: str) -> np.ndarray[Any, Any]:
         TypeError: there is no such dtype in the format; ``place`` is named.
     """
     if array.dtype.name not in STORABLE:
-        raise TypeError(f"can't save an array of dtype {array.dtype} at {place}")
+        raise TypeError(
+            f"can't save an array of dtype {array.dtype} at {place}: convert it to floats, integers or booleans"
+        )
     return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
 
 

@@ -135,10 +135,10 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     """
     if input.dtype.kind not in "iu":
         raise RuntimeError(f"an embedding is looked up by integers, not {input.dtype}: use input.long()")
-    if padding_idx is None:
-        return embedding_lookup(weight, input)
-    padding = check_padding(padding_idx, len(weight))
     rows = embedding_lookup(weight, input)
+    if padding_idx is None:
+        return rows
+    padding = check_padding(padding_idx, len(weight))
     return rows.where((input != padding).unsqueeze(-1), rows.detach())
 
 

@@ -274,14 +274,14 @@ class BatchNorm1d(Module):
         """
         if input.ndim not in (2, 3):
             raise ValueError(f"BatchNorm1d takes (N, C) or (N, C, L), not shape {input.shape}")
-        rate = 0.0 if self.momentum is None else self.momentum
+        momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                rate = 1 / self.num_batches_tracked.item()
-        own = self.training or self.running_mean is None
+                momentum = 1 / self.num_batches_tracked.item()
+        from_batch = self.training or self.running_mean is None
         return F.batch_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias, own, rate, self.eps
+            input, self.running_mean, self.running_var, self.weight, self.bias, from_batch, momentum, self.eps
         )
 
     def extra_repr(self) -> str:

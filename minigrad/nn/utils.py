@@ -13,7 +13,7 @@ from minigrad.rules.shape import cat
 from minigrad.tensor import Tensor
 
 
-def _with_gradient(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     """Return the gradients that there are."""
     listed = [parameters] if isinstance(parameters, Tensor) else parameters
     return [parameter.grad for parameter in listed if parameter.grad is not None]
@@ -63,7 +63,7 @@ def clip_grad_norm_(
     Raises:
         RuntimeError: ``error_if_nonfinite`` and the norm is NaN or infinite.
     """
-    gradients = _with_gradient(parameters)
+    gradients = _gradients(parameters)
     if not gradients:
         return Tensor(np.zeros((), np.float32))
     with np.errstate(all="ignore"):
@@ -73,7 +73,10 @@ def clip_grad_norm_(
             p = float(norm_type)
             norm = float(np.sum([_sum_of_powers(gradient._data, p) for gradient in gradients])) ** (1 / p)
     if error_if_nonfinite and not math.isfinite(norm):
-        raise RuntimeError(f"the total norm of the gradients is {norm}, so they can't be clipped")
+        raise RuntimeError(
+            f"the total norm of the gradients is {norm}, so they can't be clipped: "
+            "look for what overflowed, or pass error_if_nonfinite=False to scale by it all the same"
+        )
     factor = float(max_norm) / (norm + 1e-6)
     if not factor >= 1:  # also NaN, which then shows in every gradient
         for gradient in gradients:
@@ -85,7 +88,7 @@ def clip_grad_norm_(
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
     """Limit every element of every gradient to [−clip_value, clip_value], in place."""
     bound = float(clip_value)
-    for gradient in _with_gradient(parameters):
+    for gradient in _gradients(parameters):
         np.clip(gradient._data, -bound, bound, out=gradient._data)
         gradient._version[0] += 1
 

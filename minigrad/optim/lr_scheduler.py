@@ -33,7 +33,10 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
-                raise KeyError(f"group {k} has no 'initial_lr' to go on from at last_epoch {last_epoch}")
+                raise KeyError(
+                    f"group {k} has no 'initial_lr' to go on from at last_epoch {last_epoch}: "
+                    "load the optimizer's state first, or start with last_epoch=-1"
+                )
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._resuming = True  # during the step below, which sets the rates of the first epoch
