@@ -3,37 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+from transformer.fields import A_SHARE, ABOVE_0, AT_LEAST_0, AT_LEAST_1, check_fields, one_of, option
 from transformer.presets import find_preset
-
-NORMS = ("post", "pre")
-POSITIONS = ("sinusoidal", "learned")
-ACTIVATIONS = ("relu", "gelu")
-TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
-
-
-def described(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
-    """Declare a field with the sentence that the command line's help shows for it; None means no default."""
-    metadata = {"help": help, "choices": choices}
-    if default is None:
-        return dataclasses.field(metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def check_types(instance: Any) -> None:
-    """Raise if a field of a dataclass holds something of another type; an int is allowed where a float is.
-
-    Raises:
-        ValueError: names the field, its type and the value.
-    """
-    for field in dataclasses.fields(instance):
-        value = getattr(instance, field.name)
-        allowed: tuple[type, ...] = (int, float) if field.type == "float" else (TYPES[str(field.type)],)
-        if not isinstance(value, allowed) or (isinstance(value, bool) and field.type != "bool"):
-            raise ValueError(f"{field.name} must be of type {field.type}, not {value!r:.80}")
 
 
 @dataclass(frozen=True)
@@ -54,27 +28,25 @@ class Config:
             divide ``d_model``; or ``d_model`` is odd with sinusoidal positions.
     """
 
-    vocab_size: int = described(None, "tokens that the tokenizer knows")
-    n_layers: int = described(4, "blocks")
-    n_heads: int = described(4, "attention heads in each block; must divide d_model")
-    d_model: int = described(128, "width of a token's vector")
-    d_ff: int = described(0, "width of the feed-forward layer; 0 means 4 x d_model")
-    context: int = described(128, "tokens that the model is trained to see at once")
-    dropout: float = described(0.0, "share of each sub-layer's output that is dropped in training")
-    norm: str = described("post", "LayerNorm after the residual sum (post, the paper) or before (pre)", NORMS)
-    positions: str = described("sinusoidal", "sinusoidal (the paper) or learned", POSITIONS)
-    activation: str = described("relu", "of the feed-forward layer: relu (the paper) or gelu", ACTIVATIONS)
-    tie_weights: bool = described(True, "the embedding table also gives the logits")
-    bias: bool = described(False, "biases in the attention projections")
-    causal: bool = described(True, "tokens see only what came before them")
-    layer_norm_eps: float = described(1e-5, "what LayerNorm adds to the variance")
+    vocab_size: int = option(dataclasses.MISSING, "tokens that the tokenizer knows", AT_LEAST_1)
+    n_layers: int = option(4, "blocks", AT_LEAST_1)
+    n_heads: int = option(4, "attention heads in each block; must divide d_model", AT_LEAST_1)
+    d_model: int = option(128, "width of a token's vector", AT_LEAST_1)
+    d_ff: int = option(0, "width of the feed-forward layer; 0 means 4 x d_model", AT_LEAST_0)
+    context: int = option(128, "tokens that the model is trained to see at once", AT_LEAST_1)
+    dropout: float = option(0.0, "share of each sub-layer's output that is dropped in training", A_SHARE)
+    norm: str = option(
+        "post", "LayerNorm after the residual sum (post, the paper) or before (pre)", one_of("post", "pre")
+    )
+    positions: str = option("sinusoidal", "sinusoidal (the paper) or learned", one_of("sinusoidal", "learned"))
+    activation: str = option("relu", "of the feed-forward layer: relu (the paper) or gelu", one_of("relu", "gelu"))
+    tie_weights: bool = option(True, "the embedding table also gives the logits")
+    bias: bool = option(False, "biases in the attention projections")
+    causal: bool = option(True, "tokens see only what came before them")
+    layer_norm_eps: float = option(1e-5, "what LayerNorm adds to the variance", ABOVE_0)
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for field in dataclasses.fields(self):
-            value, least = getattr(self, field.name), 0 if field.name == "d_ff" else 1
-            if field.type == "int" and value < least:
-                raise ValueError(f"{field.name} must be at least {least}, not {value}")
+        check_fields(self)
         if self.d_ff == 0:
             object.__setattr__(self, "d_ff", 4 * self.d_model)
         if self.d_model % self.n_heads:
@@ -84,14 +56,6 @@ class Config:
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError(f"sinusoidal positions come in pairs, so d_model must be even, not {self.d_model}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {self.dropout}")
-        if not 0 < self.layer_norm_eps < math.inf:
-            raise ValueError(f"layer_norm_eps must be a number above 0, not {self.layer_norm_eps}")
-        for field in dataclasses.fields(self):
-            value, choices = getattr(self, field.name), field.metadata["choices"]
-            if choices and value not in choices:
-                raise ValueError(f"{field.name} must be one of {', '.join(choices)}, not {value!r:.80}")
 
     @property
     def d_k(self) -> int:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from minigrad import optim
-from transformer.config import Config, check_types, described
+from transformer.config import Config
+from transformer.fields import A_SHARE, ABOVE_0, AT_LEAST_0, AT_LEAST_1, check_fields, one_of, option
 from transformer.model import Transformer
 from transformer.presets import find_preset
-
-OPTIMIZERS = ("muon", "adamw")
-SCHEDULES = ("linear", "cosine", "inverse_sqrt", "constant")
 
 
 @dataclass(frozen=True)
@@ -26,52 +24,41 @@ class Recipe:
         ValueError: a field is of another type or out of its range, or there is no such optimizer or schedule.
     """
 
-    steps: int = described(2500, "training steps")
-    batch_size: int = described(8, "sequences in a step, each as long as the context")
-    sequences_at_once: int = described(
-        0, "of a batch, that go through the model together, to save memory; 0: all of a thread's share"
+    steps: int = option(2500, "training steps", AT_LEAST_1)
+    batch_size: int = option(8, "sequences in a step, each as long as the context", AT_LEAST_1)
+    sequences_at_once: int = option(
+        0, "of a batch, that go through the model together, to save memory; 0: all of a thread's share", AT_LEAST_0
     )
-    optimizer: str = described(
-        "muon", "of the matrices within the blocks: muon or adamw; all else has AdamW", OPTIMIZERS
+    optimizer: str = option(
+        "muon", "of the matrices within the blocks: muon or adamw; all else has AdamW", one_of("muon", "adamw")
     )
-    learning_rate: float = described(5e-3, "AdamW's rate at its highest")
-    matrix_rate: float = described(0.02, "Muon's rate at its highest")
-    schedule: str = described(
+    learning_rate: float = option(5e-3, "AdamW's rate at its highest", ABOVE_0)
+    matrix_rate: float = option(0.02, "Muon's rate at its highest", ABOVE_0)
+    schedule: str = option(
         "linear",
         "how the rate falls after the warm-up: in a line or along a cosine to 0 at the last step, "
         "as 1/sqrt(step) (the paper), or not at all",
-        SCHEDULES,
+        one_of("linear", "cosine", "inverse_sqrt", "constant"),
     )
-    warmup_steps: int = described(50, "steps over which the rate rises")
-    weight_decay: float = described(0.1, "pull of matrices and tables towards zero; without it AdamW is Adam")
-    momentum: float = described(0.95, "Muon's memory of gradients")
-    beta1: float = described(0.9, "AdamW's memory of gradients")
-    beta2: float = described(0.99, "AdamW's memory of squared gradients")
-    epsilon: float = described(1e-8, "what AdamW adds to the root of the mean squared gradient")
-    clip_norm: float = described(1.0, "gradients longer than this are scaled down to it; 0: never")
-    label_smoothing: float = described(0.0, "share of the target's probability spread over all tokens")
-    evaluate_every: int = described(500, "steps between looks at the held-out text, with a sample each")
-    snapshots: int = described(12, "models kept along the way, besides the untrained one, denser early; 0: none")
-    seed: int = described(1, "of the weights, the batches and the samples: one seed, one result, to the bit")
-    threads: int = described(2, "parts of a batch that run side by side")
+    warmup_steps: int = option(50, "steps over which the rate rises", AT_LEAST_0)
+    weight_decay: float = option(
+        0.1, "pull of matrices and tables towards zero; without it AdamW is Adam", AT_LEAST_0
+    )
+    momentum: float = option(0.95, "Muon's memory of gradients", A_SHARE)
+    beta1: float = option(0.9, "AdamW's memory of gradients", A_SHARE)
+    beta2: float = option(0.99, "AdamW's memory of squared gradients", A_SHARE)
+    epsilon: float = option(1e-8, "what AdamW adds to the root of the mean squared gradient", ABOVE_0)
+    clip_norm: float = option(1.0, "gradients longer than this are scaled down to it; 0: never", AT_LEAST_0)
+    label_smoothing: float = option(0.0, "share of the target's probability spread over all tokens", A_SHARE)
+    evaluate_every: int = option(500, "steps between looks at the held-out text, with a sample each", AT_LEAST_1)
+    snapshots: int = option(
+        12, "models kept along the way, besides the untrained one, denser early; 0: none", AT_LEAST_0
+    )
+    seed: int = option(1, "of the weights, the batches and the samples: one seed, one result, to the bit")
+    threads: int = option(2, "parts of a batch that run side by side", AT_LEAST_1)
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("steps", "batch_size", "evaluate_every", "threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("learning_rate", "matrix_rate", "epsilon"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be a number above 0, not {getattr(self, name)}")
-        for name in ("momentum", "beta1", "beta2", "label_smoothing"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
-        for name in ("sequences_at_once", "warmup_steps", "weight_decay", "clip_norm", "snapshots"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
-        for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
+        check_fields(self)
 
     @classmethod
     def preset(cls, key: str | int, d_model: int | None = None, **overrides: Any) -> Self:

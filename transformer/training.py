@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import minigrad as mg
 from minigrad import Tensor, optim
 from minigrad.nn.utils import clip_grad_norm_
-from transformer.config import check_types
 from transformer.data import random_batch
+from transformer.fields import check_fields
 from transformer.model import Transformer
 from transformer.recipe import Recipe, make_optimizer
 
@@ -153,7 +153,7 @@ class Progress:
     seconds: float = 0.0  # of training so far
 
     def __post_init__(self) -> None:
-        check_types(self)
+        check_fields(self)
 
     @property
     def tokens_per_second(self) -> float:

@@ -6,9 +6,11 @@ import argparse
 import dataclasses
 import difflib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+
+from transformer.fields import TYPES
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,21 +39,21 @@ def add_fields(
 
     ``defaults`` says what those are that are not the dataclass's.
     """
-    types: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
     for field in dataclasses.fields(kind):
         if field.name not in names:
             continue
         option = "--" + field.name.replace("_", "-")
         default = (defaults or {}).get(field.name, field.default)
         help = f"{field.metadata['help']} (default: {default})"
+        choices = field.metadata["allowed"].choices
         if field.type == "bool":
             parser.add_argument(option, action=argparse.BooleanOptionalAction, default=None, help=help)
         else:
             parser.add_argument(
                 option,
-                type=types[str(field.type)],
-                choices=field.metadata["choices"] or None,
-                metavar=None if field.metadata["choices"] else str(field.type).upper(),
+                type=TYPES[str(field.type)],
+                choices=choices or None,
+                metavar=None if choices else str(field.type).upper(),
                 help=help,
             )
 
