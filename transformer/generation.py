@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import TypeVar
 
 import minigrad as mg
 from minigrad import Tensor
 from transformer.model import Transformer
 from transformer.reader import Reader
 from transformer.tokenizer import Tokenizer
+
+Prompt = TypeVar("Prompt", str, list[str])
+"""A text, which grows by texts; or a list of them, which grows by lists."""
 
 NOT_FINITE = "the model gives no finite logits: its weights are damaged, or its training has diverged"
 
@@ -257,11 +260,10 @@ class Writer:
             yield rest
 
 
-@overload
 def generate(
     model: Transformer,
     tokenizer: Tokenizer,
-    prompt: str = "",
+    prompt: Prompt = "",  # type: ignore[assignment]  # without one, Prompt is str
     n_tokens: int = 300,
     temperature: float = 0.8,
     top_k: int = 0,
@@ -269,32 +271,7 @@ def generate(
     seed: int | None = None,
     stop: str | Sequence[str] = (),
     window: int | None = None,
-) -> Iterator[str]: ...
-@overload
-def generate(
-    model: Transformer,
-    tokenizer: Tokenizer,
-    prompt: list[str],
-    n_tokens: int = 300,
-    temperature: float = 0.8,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    seed: int | None = None,
-    stop: str | Sequence[str] = (),
-    window: int | None = None,
-) -> Iterator[list[str]]: ...
-def generate(
-    model: Transformer,
-    tokenizer: Tokenizer,
-    prompt: str | list[str] = "",
-    n_tokens: int = 300,
-    temperature: float = 0.8,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    seed: int | None = None,
-    stop: str | Sequence[str] = (),
-    window: int | None = None,
-) -> Iterator[str] | Iterator[list[str]]:
+) -> Iterator[Prompt]:
     """Yield the continuation of ``prompt`` piece by piece, each piece whole characters.
 
     An empty prompt starts from a line break, or from the tokenizer's first token if it knows no line break.

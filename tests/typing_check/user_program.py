@@ -117,6 +117,9 @@ def language_model() -> None:
     logits, cache = model.run_with_cache(mg.zeros(1, 4, dtype=mg.int64))
     assert_type(logits, mg.Tensor)
     assert_type(cache, dict[str, mg.Tensor])
+    tokenizer = transformer.CharTokenizer([chr(32 + i) for i in range(65)])
+    assert_type(transformer.generate(model, tokenizer, n_tokens=1), Iterator[str])
+    assert_type(transformer.generate(model, tokenizer, ["A", "B"], n_tokens=1), Iterator[list[str]])
 
 
 if __name__ == "__main__":
