@@ -214,6 +214,8 @@ def test_characters_of_every_width() -> None:
         tokenizer = CharTokenizer(characters)
         last = characters[-1]
         assert tokenizer.encode(last + characters[0]) == [count - 1, 0]
+        (ids,) = tokenizer.encode_blocks([last])
+        assert ids.dtype == tokenizer.dtype == smallest_dtype(count), "what a file of tokens says that it holds"
         for unknown in (chr(0x20 + count), "\0", "\U0010ffff"):
             with pytest.raises(ValueError, match="never occurred"):
                 tokenizer.encode(last + unknown)

@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer.tokenizer import (
-    BPETokenizer,
-    CharTokenizer,
-    Tokenizer,
-    legible,
-    tokenizer_from_dict,
-)
+from transformer.tokenizer import BPETokenizer, CharTokenizer, Tokenizer, tokenizer_from_dict
+from transformer.utf8 import legible
 from transformer.words import split_words
 
 VERSE = """How doth the little crocodile

@@ -80,7 +80,11 @@ def learn_merges(
 
 
 def merge(ids: Sequence[int], pair: Pair, merged_id: int) -> list[int]:
-    """Return ``ids`` with every ``pair`` in them replaced by ``merged_id``, from left to right."""
+    """Return ``ids`` with every ``pair`` in them replaced by ``merged_id``, from left to right.
+
+    >>> merge([97, 97, 97, 98], (97, 97), 256)
+    [256, 97, 98]
+    """
     left, right = pair
     merged = []
     position, last = 0, len(ids) - 1

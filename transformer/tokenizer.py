@@ -1,8 +1,8 @@
 """From text to token ids and back.
 
 :class:`CharTokenizer` gives every character of the training text an id.  :class:`BPETokenizer` starts from the 256
-bytes and learns which neighbours to merge into longer tokens, so it can encode any text at all.  Both have the
-methods of :class:`Tokenizer`, and both survive being saved as JSON:
+bytes and learns which neighbours to merge into longer tokens, so it can encode any text at all.  Both are a
+:class:`Tokenizer`, and both survive being saved as JSON:
 
     >>> tokenizer = BPETokenizer.train("the cat, the hat, the bat", vocab_size=260)
     >>> ids = tokenizer.encode("the rat")
@@ -21,10 +21,11 @@ et al., "Language Models are Unsupervised Multitask Learners" (GPT-2, 2019), sec
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor
@@ -32,16 +33,6 @@ from minigrad.dtypes import DType
 from transformer.merges import BYTE_TOKENS, Pair, apply_merges, learn_merges
 from transformer.utf8 import StreamDecoder, legible, to_bytes, to_text
 from transformer.words import MAX_WORD_CHARACTERS, count_words, split_chunks, split_words, whole_words
-
-__all__ = [
-    "BPETokenizer",
-    "CharTokenizer",
-    "StreamDecoder",
-    "Tokenizer",
-    "legible",
-    "smallest_dtype",
-    "tokenizer_from_dict",
-]
 
 MAX_VOCAB_SIZE = 1_000_000  # far beyond any in use; a damaged file that claims more is refused before it is made
 
@@ -51,12 +42,21 @@ _MAX_REMEMBERED = 100_000
 _MAX_REMEMBERED_CHARACTERS = 64
 
 
-class Tokenizer(Protocol):
-    """What a model needs to know about its text: both tokenizers of this module have these methods."""
+class Tokenizer(ABC):
+    """What both tokenizers have in common: a token is some bytes, and a text is the bytes of its tokens, joined."""
+
+    def __init__(self, tokens: Iterable[bytes]) -> None:
+        self._token_bytes = list(tokens)  # of each id
 
     @property
     def vocab_size(self) -> int:
         """The number of tokens; the ids are 0 to ``vocab_size`` - 1."""
+        return len(self._token_bytes)
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype in which :meth:`encode_blocks` gives ids: the smallest that holds them all."""
+        return smallest_dtype(self.vocab_size)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text.
@@ -64,38 +64,71 @@ class Tokenizer(Protocol):
         Raises:
             ValueError: the text has characters that the tokenizer does not know.
         """
+        return [id for ids in self.encode_blocks([text]) for id in ids.tolist()]
 
+    @abstractmethod
     def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
-        """Yield the ids of a text that comes in blocks, in vectors of :func:`smallest_dtype` of the vocabulary.
+        """Yield the ids of a text that comes in blocks, in vectors of :attr:`dtype`.
 
         Joined, the vectors are the ids of the whole text; their ends need not be those of the blocks.
 
         Raises:
-            ValueError: the text has characters that the tokenizer does not know.
+            ValueError: the text has characters that the tokenizer does not know; the message names them, and
+                where in the text the first is.
         """
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of some ids.
-
-        Raises:
-            ValueError: an id is outside the vocabulary.
-        """
-
-    def token_text(self, id: int) -> str:
-        """Return one token as legible text (see :func:`legible`), for showing where a text is cut.
+    def token_bytes(self, id: int) -> bytes:
+        """Return the bytes of one token.
 
         Raises:
             ValueError: the id is outside the vocabulary.
         """
+        if 0 <= id < len(self._token_bytes):
+            return self._token_bytes[id]
+        raise ValueError(f"the token id {id} is outside the vocabulary of {self.vocab_size} tokens")
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """Return the bytes of the ids, text or not.
+
+        Raises:
+            ValueError: an id is outside the vocabulary.
+        """
+        return b"".join(map(self.token_bytes, ids))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of some ids.
+
+        Bytes that are no UTF-8, as when a character is cut in two, become "\\ufffd".
+
+        Raises:
+            ValueError: an id is outside the vocabulary.
+        """
+        return to_text(self.decode_bytes(ids))
+
+    def token_text(self, id: int) -> str:
+        """Return one token as legible text, for showing where a text is cut: see :func:`transformer.utf8.legible`.
+
+        >>> CharTokenizer.train("a b\\n").token_text(0)
+        '\\\\n'
+
+        Raises:
+            ValueError: the id is outside the vocabulary.
+        """
+        return legible(self.token_bytes(id))
 
     def stream_decoder(self) -> StreamDecoder:
-        """Return a decoder that is fed one id at a time."""
+        """Return a decoder that is fed one id at a time and keeps an unfinished character to itself."""
+        return StreamDecoder(self.token_bytes)
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return all that makes the tokenizer, as JSON values; :func:`tokenizer_from_dict` makes it again."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(vocab_size={self.vocab_size})"
 
-class CharTokenizer:
+
+class CharTokenizer(Tokenizer):
     """One token per character.
 
     >>> tokenizer = CharTokenizer.train("hello")
@@ -120,11 +153,12 @@ class CharTokenizer:
         if len(set(characters)) < len(characters):
             [(twice, _)] = Counter(characters).most_common(1)
             raise ValueError(f"the character {twice!r} is in the vocabulary more than once")
+        super().__init__(map(to_bytes, characters))
         self.characters = list(characters)
-        code_points = _code_points("".join(self.characters))
-        # The id of every code point up to the last one known; vocab_size stands for "none".
-        self._id_of = mg.full((int(code_points.max()) + 2,), self.vocab_size, dtype=self._dtype)
-        self._id_of[code_points] = mg.arange(self.vocab_size, dtype=self._dtype)
+        # The id of every code point up to the last one known, and one more; vocab_size stands for "none".
+        code_points, dtype = _code_points("".join(characters)), smallest_dtype(self.vocab_size + 1)
+        self._id_of = mg.full((int(code_points.max()) + 2,), self.vocab_size, dtype=dtype)
+        self._id_of[code_points] = mg.arange(self.vocab_size, dtype=dtype)
 
     @classmethod
     def train(cls, text: str) -> CharTokenizer:
@@ -135,75 +169,15 @@ class CharTokenizer:
         """
         return cls(sorted(set(text)))
 
-    @property
-    def vocab_size(self) -> int:
-        """The number of characters."""
-        return len(self.characters)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, one per character.
-
-        Raises:
-            ValueError: the text has characters never trained on; the message names them.
-        """
-        ids: list[int] = self._look_up(text).tolist()
-        return ids
-
     def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
-        """Yield the ids of each block (the number of its characters,).
-
-        Raises:
-            ValueError: a block has characters never trained on; the message names them, and where the first is.
-        """
         position = 0
         for block in blocks:
-            yield self._look_up(block, position)
+            code_points = _code_points(block).clamp(max=len(self._id_of) - 1)  # the last is always unknown
+            ids = self._id_of[code_points]
+            if (ids == self.vocab_size).any():
+                raise ValueError(self._unknown_characters_message(block, position))
+            yield ids.to(self.dtype)
             position += len(block)
-
-    def _look_up(self, text: str, position: int = 0) -> Tensor:
-        code_points = _code_points(text).clamp(max=len(self._id_of) - 1)  # the last is always unknown
-        ids = self._id_of[code_points]
-        if (ids == self.vocab_size).any():
-            raise ValueError(self._unknown_characters_message(text, position))
-        return ids
-
-    @property
-    def _dtype(self) -> DType:
-        return smallest_dtype(self.vocab_size + 1)
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the characters of the ids.
-
-        Raises:
-            ValueError: an id is outside the vocabulary.
-        """
-        return "".join([self.characters[_checked_id(id, self.vocab_size)] for id in ids])
-
-    def token_text(self, id: int) -> str:
-        """Return the character of an id as legible text.
-
-        >>> CharTokenizer.train("a b\\n").token_text(0)
-        '\\\\n'
-
-        Raises:
-            ValueError: the id is outside the vocabulary.
-        """
-        return legible(self._token_bytes(id))
-
-    def _token_bytes(self, id: int) -> bytes:
-        return to_bytes(self.characters[_checked_id(id, self.vocab_size)])
-
-    def stream_decoder(self) -> StreamDecoder:
-        """Return a decoder that is fed one id at a time; here, each gives its character at once."""
-        return StreamDecoder(self._token_bytes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all that makes the tokenizer, as JSON values; :func:`tokenizer_from_dict` makes it again."""
-        # A list, because a string of surrogates would not come back from JSON as the same characters.
-        return {"kind": "char", "characters": list(self.characters)}
-
-    def __repr__(self) -> str:
-        return f"CharTokenizer(vocab_size={self.vocab_size})"
 
     def _unknown_characters_message(self, text: str, position: int) -> str:
         known = set(self.characters)
@@ -218,8 +192,12 @@ class CharTokenizer:
             f"text that contains {pronoun}, or use a BPE tokenizer, which accepts any text"
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        # A list, because a string of surrogates would not come back from JSON as the same characters.
+        return {"kind": "char", "characters": list(self.characters)}
 
-class BPETokenizer:
+
+class BPETokenizer(Tokenizer):
     """Byte-level byte-pair encoding: tokens are the 256 bytes, and learned merges of two earlier tokens.
 
     >>> tokenizer = BPETokenizer.train("low lower lowest", vocab_size=258)
@@ -242,12 +220,12 @@ class BPETokenizer:
     """
 
     def __init__(self, merges: Iterable[Pair] = ()) -> None:
+        super().__init__(bytes([byte]) for byte in range(BYTE_TOKENS))
         self.merges: list[Pair] = []
-        self._token_bytes = [bytes([byte]) for byte in range(BYTE_TOKENS)]
         self._merged_ids: dict[Pair, int] = {}  # a smaller id was learned earlier
         for left, right in merges:
             self._add_merge(left, right)
-        self._dtype = smallest_dtype(self.vocab_size)
+        self._array_type = self.dtype.char  # of the ids of a word, as the module array names it
         # Texts are made of the same words, and chunks of words, again and again.
         self._packed_words = _BoundedCache(self._pack_word)
         self._packed_chunks = _BoundedCache(self._pack_chunk)
@@ -315,20 +293,9 @@ class BPETokenizer:
             raise ValueError(f"this tokenizer has {len(self.merges)} merges, so it cannot be cut to {count}")
         return BPETokenizer(self.merges[:count])
 
-    @property
-    def vocab_size(self) -> int:
-        """The number of tokens: 256 bytes and the merges."""
-        return len(self._token_bytes)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of any text at all; in each word, merges are applied in the order they were learned."""
-        ids: list[int] = mg.frombuffer(self._pack(text), dtype=self._dtype).tolist() if text else []
-        return ids
-
     def encode_blocks(self, blocks: Iterable[str]) -> Iterator[Tensor]:
-        """Yield the ids of a text that comes in blocks, in vectors that end where words end."""
         for block in whole_words(blocks):
-            yield mg.frombuffer(self._pack(block), dtype=self._dtype)
+            yield mg.frombuffer(self._pack(block), dtype=self.dtype)
 
     def _pack(self, text: str) -> bytes:
         """Return the ids of a text as the bytes of an array: joined, those of its chunks are those of the text."""
@@ -336,59 +303,15 @@ class BPETokenizer:
 
     def _pack_chunk(self, chunk: str) -> bytes:
         words = split_words(chunk)
-        return (
-            self._packed_words[chunk]
-            if len(words) == 1
-            else b"".join([self._packed_words[word] for word in words])
-        )
+        if len(words) == 1:
+            return self._packed_words[chunk]
+        return b"".join([self._packed_words[word] for word in words])
 
     def _pack_word(self, word: str) -> bytes:
-        return array(self._dtype.char, apply_merges(to_bytes(word), self._merged_ids)).tobytes()
-
-    def token_bytes(self, id: int) -> bytes:
-        """Return the bytes of one token.
-
-        Raises:
-            ValueError: the id is outside the vocabulary.
-        """
-        return self._token_bytes[_checked_id(id, self.vocab_size)]
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Return the bytes of the ids, text or not.
-
-        Raises:
-            ValueError: an id is outside the vocabulary.
-        """
-        return b"".join([self._token_bytes[_checked_id(id, self.vocab_size)] for id in ids])
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids.
-
-        Bytes that are no UTF-8, as when a character is cut in two, become "\\ufffd".
-
-        Raises:
-            ValueError: an id is outside the vocabulary.
-        """
-        return to_text(self.decode_bytes(ids))
-
-    def token_text(self, id: int) -> str:
-        """Return the token as legible text.
-
-        Raises:
-            ValueError: the id is outside the vocabulary.
-        """
-        return legible(self.token_bytes(id))
-
-    def stream_decoder(self) -> StreamDecoder:
-        """Return a decoder that is fed one id at a time and keeps an unfinished character to itself."""
-        return StreamDecoder(self.token_bytes)
+        return array(self._array_type, apply_merges(to_bytes(word), self._merged_ids)).tobytes()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all that makes the tokenizer, as JSON values; :func:`tokenizer_from_dict` makes it again."""
         return {"kind": "bpe", "merges": [list(pair) for pair in self.merges]}
-
-    def __repr__(self) -> str:
-        return f"BPETokenizer(vocab_size={self.vocab_size})"
 
 
 class _BoundedCache(dict[str, bytes]):
@@ -447,12 +370,6 @@ def _checked_pair(pair: Any) -> Pair:
     if isinstance(pair, list | tuple) and len(pair) == 2 and all(type(id) is int for id in pair):
         return pair[0], pair[1]
     raise ValueError(f"a merge must be a pair of token ids, not {pair!r:.80}")
-
-
-def _checked_id(id: int, vocab_size: int) -> int:
-    if 0 <= id < vocab_size:
-        return id
-    raise ValueError(f"the token id {id} is outside the vocabulary of {vocab_size} tokens")
 
 
 def smallest_dtype(n: int) -> DType:

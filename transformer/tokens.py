@@ -25,7 +25,7 @@ import minigrad as mg
 from minigrad import Tensor
 from minigrad.dtypes import DType
 from transformer.corpus import BLOCK_BYTES, Corpus
-from transformer.tokenizer import Tokenizer, smallest_dtype
+from transformer.tokenizer import Tokenizer
 
 KEPT_FROM = 4_000_000
 """The number of characters from which on the tokens of a text are kept in a file."""
@@ -67,7 +67,7 @@ def encode(
         return ids, path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, blocks_of_ids(text, tokenizer, on_characters), dtype_of(tokenizer))
+        write(path, blocks_of_ids(text, tokenizer, on_characters), tokenizer.dtype)
         forget_oldest(path)
     except OSError:
         pass  # a full disk, or no rights; or, on Windows, another run is using the same file, which will do
@@ -79,7 +79,7 @@ def encode(
 
 def in_memory(text: Corpus, tokenizer: Tokenizer, on_characters: Callable[[int], Any] | None = None) -> Tensor:
     """Return the ids (N,) of a text, which are never in memory twice."""
-    ids = mg.empty(text.n_bytes(), dtype=dtype_of(tokenizer))  # enough; what is not written takes no memory
+    ids = mg.empty(text.n_bytes(), dtype=tokenizer.dtype)  # enough; what is not written takes no memory
     n = 0
     for block in blocks_of_ids(text, tokenizer, on_characters):
         ids[n : n + len(block)] = block
@@ -99,11 +99,6 @@ def blocks_of_ids(
                 on_characters(len(block))
 
     return tokenizer.encode_blocks(blocks())
-
-
-def dtype_of(tokenizer: Tokenizer) -> DType:
-    """Return the dtype of the ids that a tokenizer gives."""
-    return smallest_dtype(tokenizer.vocab_size)
 
 
 # --- the files ------------------------------------------------------------------------------------

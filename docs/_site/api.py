@@ -142,7 +142,8 @@ def pages() -> dict[str, str]:
         + entries(["save", "load"], "minigrad")
         + "\n\n## The machine\n\n"
         + entries([*threads.__all__, "keep_freed_memory"], "minigrad"),
-        "api/transformer.md": "# The package transformer\n\n" + entries(transformer.__all__, "transformer"),
+        "api/transformer.md": "# The package transformer\n\n"
+        + entries([*transformer.__all__, "tokenizer.Tokenizer"], "transformer"),
         "api/command-line.md": options_page(),
         "api/engine.md": "# Operations and the graph\n\nFor who adds an operation or reads the engine.\n\n"
         + entries(["op", "kernel", "Op"], "minigrad.op")
