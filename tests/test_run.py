@@ -19,7 +19,7 @@ from transformer import run as running
 from transformer import text as texts
 from transformer.__main__ import main
 from transformer.checkpoint import CheckpointError
-from transformer.data import DataError
+from transformer.corpus import DataError
 from transformer.directory import Log
 from transformer.lock import Locked, exclusive
 from transformer.run import Listener, NotSaved, Run, Stopped

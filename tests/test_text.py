@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.data import DataError, default_corpus, read_text, split_text
+from transformer.corpus import DataError
+from transformer.data import default_corpus, read_text, split_text
 
 
 def written(path: Path, content: bytes) -> Path:

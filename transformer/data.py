@@ -10,8 +10,6 @@ import minigrad as mg
 from minigrad import Tensor
 from transformer.corpus import Corpus, DataError
 
-__all__ = ["Corpus", "DataError", "default_corpus", "random_batch", "read_text", "split_text"]
-
 AnyText = TypeVar("AnyText", str, Corpus)
 
 

@@ -43,7 +43,7 @@ _MAX_REMEMBERED_CHARACTERS = 64
 
 
 class Tokenizer(ABC):
-    """What both tokenizers have in common: a token is some bytes, and a text is the bytes of its tokens, joined."""
+    """What both tokenizers share: a token is some bytes, and a text is the bytes of its tokens, joined."""
 
     def __init__(self, tokens: Iterable[bytes]) -> None:
         self._token_bytes = list(tokens)  # of each id

@@ -20,7 +20,8 @@ from transformer.commands.report import (
 )
 from transformer.commands.runs import latest_run
 from transformer.config import Config
-from transformer.data import DataError, split_text
+from transformer.corpus import DataError
+from transformer.data import split_text
 from transformer.evaluation import parts_of, position_losses, standard_error
 from transformer.tasks import Questions
 from transformer.text import REPORTED_TOKENS, Text

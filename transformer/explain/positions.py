@@ -7,7 +7,7 @@ from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor
-from transformer.data import DataError
+from transformer.corpus import DataError
 from transformer.embedding import sinusoids
 from transformer.evaluation import position_losses
 from transformer.explain.material import Material, Subject

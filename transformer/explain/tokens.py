@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-from transformer.data import DataError
+from transformer.corpus import DataError
 from transformer.explain.material import Material, Subject
 from transformer.merges import BYTE_TOKENS, merge
 from transformer.tokenizer import BPETokenizer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformer.data import DataError
+from transformer.corpus import DataError
 from transformer.explain.material import Material, Subject
 from transformer.generation import generate
 
