@@ -27,8 +27,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapp
     """
     operation = numpy_functions.get(ufunc)
     if operation is None or method != "__call__":
-        what = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-        raise TypeError(f"{what} has no derivative here; use it on tensor.detach().numpy(), or another operation")
+        raise not_here(f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))
     given = {name: value for name, value in kwargs.items() if value is not None}
     if given:
         names = ", ".join(f"{name}=" for name in given)
@@ -45,10 +44,14 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
     operation = numpy_functions.get(function)
     if operation is None:
         module = getattr(function, "__module__", "numpy").replace("numpy", "np", 1)
-        name = f"{module}.{getattr(function, '__name__', function)}"
-        raise TypeError(f"{name} has no derivative here; use it on tensor.detach().numpy(), or another operation")
+        raise not_here(f"{module}.{getattr(function, '__name__', function)}")
     given = {name: value for name, value in kwargs.items() if name != "out" or value is not None}
     return operation(*args, **given)
+
+
+def not_here(name: str) -> TypeError:
+    """Return the error for a NumPy function that has no operation."""
+    return TypeError(f"{name} has no derivative here; use it on tensor.detach().numpy(), or another operation")
 
 
 def _answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -61,9 +64,21 @@ def _answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., An
     return register
 
 
-@_answers(np.where)
-def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    return piecewise.where(condition, x, y)
+# These take their arguments as NumPy's do.
+numpy_functions.update({np.where: piecewise.where, np.hstack: shape.hstack, np.vstack: shape.vstack})
+
+
+def _as_tensor(value: Any) -> Any:
+    """Return ``value`` as a Tensor, where one of two operands may be an array."""
+    return value if isinstance(value, TensorBase) else TensorBase.result_class(np.asarray(value))
+
+
+# --- which element, and in which shape ------------------------------------------------------------
+
+
+@_answers(np.ravel)
+def _ravel(a: Any) -> Any:
+    return shape.reshape(a, (-1,))
 
 
 @_answers(np.transpose, np.permute_dims)
@@ -92,6 +107,34 @@ def _tile(a: Any, reps: Any) -> Any:
     return shape.repeat(a, (1,) * (a.ndim - len(repeats)) + repeats)
 
 
+@_answers(np.repeat)
+def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    return indexing.repeat_interleave(a, repeats, axis)
+
+
+@_answers(np.tril)
+def _tril(m: Any, k: int = 0) -> Any:
+    return shape.tril(m, k)
+
+
+@_answers(np.triu)
+def _triu(m: Any, k: int = 0) -> Any:
+    return shape.triu(m, k)
+
+
+@_answers(np.diag)
+def _diag(v: Any, k: int = 0) -> Any:
+    return shape.diag(v, k)
+
+
+@_answers(np.diagonal)
+def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return shape.diagonal(a, offset, axis1, axis2)
+
+
+# --- several as one, and one as several -----------------------------------------------------------
+
+
 @_answers(np.concatenate, np.concat)
 def _concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
     return shape.cat(arrays, axis)
@@ -111,91 +154,12 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return shape.split(ary, [end - start for start, end in itertools.pairwise(cuts)], axis)
 
 
-@_answers(np.var)
-def _var(a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
-    return reduce.var(a, axis, ddof, keepdims)
-
-
-@_answers(np.std)
-def _std(a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
-    return reduce.std(a, axis, ddof, keepdims)
-
-
-@_answers(np.einsum)
-def _einsum(equation: str, *operands: Any, optimize: Any = None) -> Any:
-    return linalg.einsum(equation, *operands)
-
-
-@_answers(np.zeros_like)
-def _zeros_like(a: Any) -> Any:
-    return np.zeros_like(a._data)
-
-
-@_answers(np.shape)
-def _shape(a: Any) -> tuple[int, ...]:
-    return tuple(a.shape)
-
-
-@_answers(np.ndim)
-def _ndim(a: Any) -> int:
-    return int(a.ndim)
-
-
-@_answers(np.repeat)
-def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    return indexing.repeat_interleave(a, repeats, axis)
-
-
-@_answers(np.take_along_axis)
-def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    return indexing.take_along_dim(arr, _as_tensor(indices), axis)
-
-
-@_answers(np.diag)
-def _diag(v: Any, k: int = 0) -> Any:
-    return shape.diag(v, k)
-
-
-@_answers(np.diagonal)
-def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    return shape.diagonal(a, offset, axis1, axis2)
-
-
-@_answers(np.trace)
-def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    return reduce.sum(shape.diagonal(a, offset, axis1, axis2), -1)
-
-
-@_answers(np.hstack)
-def _hstack(tup: Sequence[Any]) -> Any:
-    return shape.hstack(tup)
-
-
-@_answers(np.vstack)
-def _vstack(tup: Sequence[Any]) -> Any:
-    return shape.vstack(tup)
-
-
 @_answers(np.meshgrid)
 def _meshgrid(*xi: Any, indexing: str = "xy") -> Any:
     return shape.meshgrid(*xi, indexing=indexing)
 
 
-@_answers(np.tensordot)
-def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    if not isinstance(axes, int):
-        axes = tuple((part,) if isinstance(part, int) else tuple(part) for part in axes)
-    return linalg.tensordot(_as_tensor(a), _as_tensor(b), axes)
-
-
-@_answers(np.kron)
-def _kron(a: Any, b: Any) -> Any:
-    return linalg.kron(_as_tensor(a), _as_tensor(b))
-
-
-@_answers(np.outer)
-def _outer(a: Any, b: Any) -> Any:
-    return linalg.outer(_ravel(_as_tensor(a)), _ravel(_as_tensor(b)))
+# --- products -------------------------------------------------------------------------------------
 
 
 @_answers(np.dot)
@@ -206,39 +170,52 @@ def _dot(a: Any, b: Any) -> Any:
     return a @ b if b.ndim <= 2 else linalg.tensordot(a, b, ((-1,), (-2,)))
 
 
-@_answers(np.nan_to_num)
-def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    return Elementwise.nan_to_num(x, nan, posinf, neginf)
+@_answers(np.outer)
+def _outer(a: Any, b: Any) -> Any:
+    return linalg.outer(_ravel(_as_tensor(a)), _ravel(_as_tensor(b)))
 
 
-@_answers(np.ravel)
-def _ravel(a: Any) -> Any:
-    return shape.reshape(a, (-1,))
+@_answers(np.kron)
+def _kron(a: Any, b: Any) -> Any:
+    return linalg.kron(_as_tensor(a), _as_tensor(b))
 
 
-@_answers(np.ones_like)
-def _ones_like(a: Any) -> Any:
-    return np.ones_like(a._data)
+@_answers(np.tensordot)
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    if not isinstance(axes, int):
+        axes = tuple((part,) if isinstance(part, int) else tuple(part) for part in axes)
+    return linalg.tensordot(_as_tensor(a), _as_tensor(b), axes)
 
 
-@_answers(np.size)
-def _size(a: Any) -> int:
-    return int(a._data.size)
+@_answers(np.einsum)
+def _einsum(equation: str, *operands: Any, optimize: Any = None) -> Any:
+    return linalg.einsum(equation, *operands)
 
 
-def _as_tensor(value: Any) -> Any:
-    """Return ``value`` as a Tensor, where one of two operands may be an array."""
-    return value if isinstance(value, TensorBase) else TensorBase.result_class(np.asarray(value))
+# --- reductions and running totals ----------------------------------------------------------------
 
 
-@_answers(np.tril)
-def _tril(m: Any, k: int = 0) -> Any:
-    return shape.tril(m, k)
+@_answers(np.var)
+def _var(a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+    return reduce.var(a, axis, ddof, keepdims)
 
 
-@_answers(np.triu)
-def _triu(m: Any, k: int = 0) -> Any:
-    return shape.triu(m, k)
+@_answers(np.std)
+def _std(a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+    return reduce.std(a, axis, ddof, keepdims)
+
+
+@_answers(np.linalg.norm)
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    several = isinstance(axis, tuple | list) or (axis is None and x.ndim > 1)
+    if several and ord not in (None, "fro"):
+        raise TypeError(f"np.linalg.norm of matrices with ord={ord!r} has no derivative here; ord='fro' has")
+    return reduce.norm(x, 2 if ord is None else ord, axis, keepdims)
+
+
+@_answers(np.trace)
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return reduce.sum(shape.diagonal(a, offset, axis1, axis2), -1)
 
 
 @_answers(np.cumsum)
@@ -251,17 +228,50 @@ def _cumprod(a: Any, axis: int | None = None) -> Any:
     return reduce.cumprod(a.reshape(-1), 0) if axis is None else reduce.cumprod(a, axis)
 
 
+# --- order, and what stands where -----------------------------------------------------------------
+
+
 @_answers(np.sort)
 def _sort(a: Any, axis: int | None = -1, *, kind: Any = None, stable: Any = None) -> Any:
     return indexing.sort(a.reshape(-1), 0)[0] if axis is None else indexing.sort(a, axis)[0]
 
 
-@_answers(np.linalg.norm)
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    several = isinstance(axis, tuple | list) or (axis is None and x.ndim > 1)
-    if several and ord not in (None, "fro"):
-        raise TypeError(f"np.linalg.norm of matrices with ord={ord!r} has no derivative here; ord='fro' has")
-    return reduce.norm(x, 2 if ord is None else ord, axis, keepdims)
+@_answers(np.take_along_axis)
+def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    return indexing.take_along_dim(arr, _as_tensor(indices), axis)
+
+
+@_answers(np.nan_to_num)
+def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    return Elementwise.nan_to_num(x, nan, posinf, neginf)
+
+
+# --- answers that are no tensors ------------------------------------------------------------------
+
+
+@_answers(np.shape)
+def _shape(a: Any) -> tuple[int, ...]:
+    return tuple(a.shape)
+
+
+@_answers(np.ndim)
+def _ndim(a: Any) -> int:
+    return int(a.ndim)
+
+
+@_answers(np.size)
+def _size(a: Any) -> int:
+    return int(a._data.size)
+
+
+@_answers(np.zeros_like)
+def _zeros_like(a: Any) -> Any:
+    return np.zeros_like(a._data)
+
+
+@_answers(np.ones_like)
+def _ones_like(a: Any) -> Any:
+    return np.ones_like(a._data)
 
 
 @_answers(np.full_like)
