@@ -11,21 +11,17 @@ the structure has one key, which says what its value is:
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
-import secrets
 import struct
-import sys
-import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
+from minigrad.files import replace_file
 from minigrad.tensor import Tensor
 
 ENTRY = "minigrad"
@@ -47,9 +43,6 @@ So many hold the merges of a tokenizer of a million tokens.
 
 MAX_DEPTH = 100
 """How deeply containers may be nested: far below what Python's stack allows when the file is loaded."""
-
-REPLACE_TRIES = 20 if sys.platform == "win32" else 1
-"""Windows does not replace a file that another process is just reading: a second is enough for that."""
 
 STORABLE = {
     "bool": "BOOL",
@@ -133,45 +126,6 @@ def write_arrays(
     replace_file(target, [struct.pack("<Q", len(header)), header, *(array.data for array in ordered)])
 
 
-def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file that is complete or not there, even if the machine stops meanwhile; an old one is replaced.
-
-    It is written beside ``target`` as ``.NAME.….tmp``, which a killed process leaves behind.
-
-    Raises:
-        OSError: it can't be written; the old one stays.
-    """
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with beside.open("xb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())  # the contents must reach the disk before the name does
-        put_in_place(beside, target)
-    except OSError as error:  # under the name that the caller knows
-        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(target)) from None
-    finally:
-        beside.unlink(missing_ok=True)
-    sync_directory(target.parent)
-
-
-def put_in_place(beside: Path, target: Path) -> None:
-    """Give a file its name at once; an old one of that name is gone.
-
-    Raises:
-        OSError: that can't be done.
-    """
-    for tries_left in range(REPLACE_TRIES - 1, -1, -1):
-        try:
-            os.replace(beside, target)  # noqa: PTH105 (the one call that is atomic on every system)
-            return
-        except PermissionError:
-            if not tries_left:
-                raise
-            time.sleep(0.05)
-
-
 def lay_out(
     arrays: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str]
 ) -> tuple[bytes, list[np.ndarray[Any, Any]]]:
@@ -203,16 +157,6 @@ def checksum(text: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
     return total.hexdigest()
 
 
-def sync_directory(folder: Path) -> None:
-    """Have a new name in a directory reach the disk, where the system lets one ask for it (Windows doesn't)."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 class _Writer:
     """Turns an object into its JSON description, and collects the arrays in it under names of their own."""
 
@@ -223,8 +167,10 @@ class _Writer:
 
     def describe(self, value: Any, place: tuple[Any, ...]) -> Any:
         """Return ``value``, found at ``place``, as JSON."""
-        if value is None or isinstance(value, bool | str):
-            return value if value is None or isinstance(value, bool) else str(value)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return str(value)
         if isinstance(value, int):
             return int(value)
         if isinstance(value, float):
@@ -314,13 +260,28 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not file.exists():
         raise FileNotFoundError(f"can't load '{file}': there is no such file")
     check_header(file)
+    tensors, metadata = read_tensors(file)
+    if not {ENTRY, CHECKSUM} & set(metadata):
+        return tensors
+    described = read_description(file, tensors, metadata)
+    try:
+        return rebuild(described, tensors)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        refuse(file, "its description doesn't fit its tensors")
 
+
+def read_tensors(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors of a safetensors file by name, and what else its header says.
+
+    Raises:
+        ValueError: it is none, or has tensors of a dtype that has no place here.
+    """
     from safetensors import SafetensorError, safe_open
 
+    tensors = {}
     try:
         with safe_open(os.fspath(file), framework="np") as opened:
             metadata = opened.metadata() or {}
-            tensors = {}
             for name in opened.keys():  # noqa: SIM118 (it is no dict)
                 dtype = opened.get_slice(name).get_dtype()
                 if dtype not in STORABLE.values():
@@ -329,8 +290,15 @@ def load(path: str | os.PathLike[str]) -> Any:
                 tensors[name] = Tensor(array if array.flags.writeable else array.copy())
     except (SafetensorError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
         refuse(file, str(error) or type(error).__name__)
-    if not {ENTRY, CHECKSUM} & set(metadata):
-        return tensors
+    return tensors, metadata
+
+
+def read_description(file: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Any:
+    """Return the description of an object that :func:`save` wrote beside its tensors.
+
+    Raises:
+        ValueError: the checksum is missing or wrong, or the description is no such one.
+    """
     text = metadata.get(ENTRY, "")
     if CHECKSUM not in metadata:
         refuse(
@@ -349,10 +317,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not isinstance(content, dict) or content.get("version") != VERSION or "object" not in content:
         version = content.get("version") if isinstance(content, dict) else None
         refuse(file, f"its description has version {version!r:.20}, and this program reads {VERSION}")
-    try:
-        return rebuild(content["object"], tensors)
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        refuse(file, "its description doesn't fit its tensors")
+    return content["object"]
 
 
 def n_containers(text: str) -> int:

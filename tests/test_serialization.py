@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import serialization
+from minigrad import files, serialization
 
 
 @pytest.fixture
@@ -348,12 +348,12 @@ def test_a_file_that_is_being_read_is_replaced_a_moment_later(path, monkeypatch)
         ordinary(*args)
 
     monkeypatch.setattr(os, "replace", busy)
-    monkeypatch.setattr(serialization, "REPLACE_TRIES", 2)
+    monkeypatch.setattr(files, "REPLACE_TRIES", 2)
     with pytest.raises(PermissionError, match="Access is denied"):
         mg.save(2, path)
     assert mg.load(path) == 1
     failures.clear()
-    monkeypatch.setattr(serialization, "REPLACE_TRIES", 3)
+    monkeypatch.setattr(files, "REPLACE_TRIES", 3)
     mg.save(2, path)
     assert mg.load(path) == 2
     assert list(path.parent.iterdir()) == [path]

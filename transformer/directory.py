@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from minigrad.serialization import replace_file
+from minigrad.files import replace_file
 from transformer.checkpoint import CheckpointError
 from transformer.lock import exclusive
 from transformer.phrases import counted

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import minigrad as mg
 from minigrad import Tensor, nn
-from minigrad.serialization import replace_file, save_for_others
+from minigrad.files import replace_file
+from minigrad.serialization import save_for_others
 from transformer.block import Block
 from transformer.model import Transformer
 from transformer.tokenizer import Tokenizer

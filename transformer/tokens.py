@@ -12,7 +12,6 @@ import hashlib
 import json
 import mmap
 import os
-import secrets
 import struct
 import sys
 import time
@@ -24,6 +23,7 @@ from typing import Any
 import minigrad as mg
 from minigrad import Tensor
 from minigrad.dtypes import DType
+from minigrad.files import replacing
 from transformer.corpus import BLOCK_BYTES, Corpus
 from transformer.tokenizer import Tokenizer
 
@@ -128,21 +128,16 @@ def write(path: Path, blocks: Iterable[Tensor], dtype: DType) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(bytes(8 + HEADER_BYTES))
-            n = checksum = 0
-            for block in blocks:
-                content = block.numpy().tobytes()
-                file.write(content)
-                checksum = zlib.crc32(content, checksum)
-                n += len(block)
-            file.seek(0)
-            file.write(header(n, dtype, checksum))
-        os.replace(beside, path)  # noqa: PTH105 (the one call that is atomic on every system)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.write(bytes(8 + HEADER_BYTES))
+        n = checksum = 0
+        for block in blocks:
+            content = block.numpy().tobytes()
+            file.write(content)
+            checksum = zlib.crc32(content, checksum)
+            n += len(block)
+        file.seek(0)
+        file.write(header(n, dtype, checksum))
 
 
 def header(n: int, dtype: DType, checksum: int) -> bytes:
