@@ -1,9 +1,10 @@
-"""What a training shows while it goes on, and its losses drawn."""
+"""What a command shows while it works: a bar for what takes a while, a training's course, and its losses drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from tqdm import tqdm
 
@@ -16,15 +17,26 @@ from transformer.phrases import counted
 from transformer.run import Listener, Run, Stopped
 from transformer.training import Progress
 
+STOPPING = "\nfinishing this step, then saving; once more stops at once\n"
 
-def carry_out(run: Run, baselines: Sequence[Baseline] = ()) -> None:
+
+@contextmanager
+def bar(total: int | None, unit: str, doing: str) -> Iterator[Callable[[int], Any]]:
+    """Show a progress bar for what takes more than a second; yield what moves it on."""
+    with tqdm(
+        total=total, unit=unit, unit_scale=True, desc=doing, delay=1, leave=False, dynamic_ncols=True
+    ) as shown:
+        yield shown.update
+
+
+def take_steps(run: Run, baselines: Sequence[Baseline] = ()) -> None:
     """Take all the steps of a run that remain, with a progress bar.
 
     Raises:
         Stopped: by Ctrl-C, or a request of the system.
     """
     try:
-        with StopSignals() as signals, Display(run, baselines, signals) as display:
+        with StopSignals(STOPPING) as signals, Display(run, baselines, signals) as display:
             run.train(display)
     except Stopped:
         with suppress(OSError):  # why it stopped is more important than a picture

@@ -10,7 +10,8 @@ from pathlib import Path
 from minigrad import Tensor
 from transformer.checkpoint import Checkpoint, find_checkpoint, load_checkpoint
 from transformer.commands import task, texts
-from transformer.commands.options import add_run, add_text
+from transformer.commands.display import bar
+from transformer.commands.options import add_text
 from transformer.commands.report import (
     describe_baselines,
     describe_measured,
@@ -18,7 +19,7 @@ from transformer.commands.report import (
     describe_source,
     print_scores,
 )
-from transformer.commands.runs import latest_run
+from transformer.commands.runs import add_run, chosen_run
 from transformer.config import Config
 from transformer.corpus import DataError
 from transformer.data import split_text
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     if tokens < 0:
         raise ValueError(f"--tokens must be at least 0 (0: all), not {tokens}")
     limit = tokens or None
-    path = find_checkpoint(arguments.out or latest_run())
+    path = find_checkpoint(chosen_run(arguments))
     checkpoint = load_checkpoint(path)
     if questions := Questions.of_run(checkpoint):
         if arguments.text or arguments.tokens is not None:
@@ -75,13 +76,13 @@ def run(arguments: argparse.Namespace) -> None:
     if baselines:
         print(f"counts {describe_baselines(baselines, text)}")
     n, threads = len(text.held_out_ids[:limit]), os.cpu_count() or 1
-    with texts.bar(n, "token", "measuring") as update:
+    with bar(n, "token", "measuring") as update:
         score = text.score(checkpoint.model, limit, threads, update)
     print()
     print_scores(score, baselines)
     length = longest_window(checkpoint.config, n)
     if length:
-        with texts.bar(min(n, POSITION_TOKENS), "token", "by position") as update:
+        with bar(min(n, POSITION_TOKENS), "token", "by position") as update:
             losses = position_losses(
                 checkpoint.model, text.held_out_ids, length, min(n, POSITION_TOKENS), threads, update
             )
@@ -104,7 +105,7 @@ def text_to_measure(files: list[Path] | None, checkpoint: Checkpoint) -> Text:
     except DataError as error:
         print(f"transformer: {error}: there are no n-gram models to compare with", file=sys.stderr)
         train = text[:0]
-    with texts.bar(len(text), "character", "encoding") as update:
+    with bar(len(text), "character", "encoding") as update:
         return Text.of_its_own(text, checkpoint.tokenizer, train, update)
 
 

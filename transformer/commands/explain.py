@@ -6,10 +6,8 @@ import argparse
 from pathlib import Path
 from webbrowser import open_new_tab
 
-from tqdm import tqdm
-
-from transformer.commands.options import add_run
-from transformer.commands.runs import latest_run
+from transformer.commands.display import bar
+from transformer.commands.runs import add_run, chosen_run
 from transformer.explain import ExplainServer, Material, Subject, json_text, page_data, page_html
 from transformer.explain.data import CHAPTERS
 
@@ -58,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     port = PORT if arguments.port is None else arguments.port
     if not 0 <= port <= 65535:
         raise ValueError(f"--port must be from 0 to 65535, not {port}")
-    material = Material(arguments.out or latest_run())
+    material = Material(chosen_run(arguments))
     text = arguments.text if arguments.text is not None else material.default_text()
     subject = Subject(material, text, arguments.compare)
     if subject.notice:
@@ -71,8 +69,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def write_files(subject: Subject, arguments: argparse.Namespace) -> None:
     """Write the page, and its data if asked for."""
-    with tqdm(total=len(CHAPTERS), unit="chapter", leave=False) as bar:
-        data = page_data(subject, lambda name: bar.update())
+    with bar(len(CHAPTERS), "chapter", "computing") as update:
+        data = page_data(subject, lambda name: update(1))
     if arguments.html or not arguments.serve:
         page = arguments.html or subject.material.directory / "explain.html"
         write(page, page_html(data))

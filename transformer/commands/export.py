@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 
 from transformer.checkpoint import find_checkpoint, load_checkpoint
-from transformer.commands.options import add_run
 from transformer.commands.report import describe_model
-from transformer.commands.runs import latest_run
+from transformer.commands.runs import add_run, chosen_run
 from transformer.export import export
 
 HELP = "Write a run's model for PyTorch: weights, config, and the lines that load them."
@@ -27,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the files, and say where and how to go on."""
-    path = find_checkpoint(arguments.out or latest_run())
+    path = find_checkpoint(chosen_run(arguments))
     checkpoint = load_checkpoint(path)
     weights, said, program = export(
         checkpoint.model,

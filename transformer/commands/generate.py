@@ -6,13 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tqdm import tqdm
-
 from transformer.checkpoint import load_checkpoint
+from transformer.commands.display import bar
 from transformer.commands.interactive import talk
-from transformer.commands.options import add_run
 from transformer.commands.report import printable
-from transformer.commands.runs import latest_run
+from transformer.commands.runs import add_run, chosen_run
 from transformer.generation import Sampling, StopFilter, Writer
 
 HELP = "Continue a prompt, or talk."
@@ -81,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.interactive and (len(given) > 1 or "-" in given):
         raise ValueError("--interactive takes one --prompt at most, and reads its lines from standard input")
     prompts = [standard_input() if text == "-" else text for text in given] or [""]
-    checkpoint = load_checkpoint(arguments.out or latest_run())
+    checkpoint = load_checkpoint(chosen_run(arguments))
 
     def new_writer() -> Writer:
         return Writer(
@@ -107,10 +105,10 @@ def run(arguments: argparse.Namespace) -> None:
 def print_several(writer: Writer, prompts: Sequence[str], n_tokens: int, stop: Sequence[str]) -> None:
     """Print several prompts, each with its continuation; they grow side by side, so they come at the end."""
     texts = list(prompts)
-    with tqdm(total=n_tokens, unit="token", dynamic_ncols=True, leave=False, disable=None) as bar:
+    with bar(n_tokens, "token", "writing") as update:
         for pieces in writer.write(n_tokens, stop):
             texts = [text + piece for text, piece in zip(texts, pieces, strict=True)]
-            bar.update()
+            update(1)
     for number, text in enumerate(texts, 1):
         print(f"--- {number}\n{printable(text)}")
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import FrameType
+from contextlib import suppress
 
 from transformer.commands.report import printable
+from transformer.commands.signals import StopSignals
 from transformer.generation import Writer
 
 HELP = """\
@@ -46,10 +44,10 @@ def talk(new_writer: Callable[[], Writer], n_tokens: int, stop: Sequence[str], p
 def write(writer: Writer, n_tokens: int, stop: Sequence[str]) -> None:
     """Print what the model writes, until it has written enough or Ctrl-C is pressed."""
     before = writer.reader.note()
-    with interruptible() as interrupted:
+    with StopSignals(names=["SIGINT"]) as signals:  # so a token is read and remembered wholly or not at all
         for (piece,) in writer.write(n_tokens, stop):
             print(printable(piece), end="", flush=True)
-            if interrupted.is_set():
+            if signals.requested:
                 break
     print(flush=True)
     if (note := writer.reader.note()) != before:
@@ -71,21 +69,3 @@ def typed_lines() -> Iterator[str]:
             if terminal:
                 print(file=sys.stderr)
             return
-
-
-@contextmanager
-def interruptible() -> Iterator[threading.Event]:
-    """Have Ctrl-C set an event instead of raising, so that a token is read and remembered wholly or not at all."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted  # signals are the main thread's
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        interrupted.set()
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -58,16 +58,6 @@ def add_fields(
             )
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names a trained model."""
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="RUN",
-        help="the run's directory, or a checkpoint file (default: the latest run in runs/)",
-    )
-
-
 def add_text(parser: argparse._ActionsContainer, help: str) -> None:
     """Add the option that names text files."""
     parser.add_argument("--text", type=Path, nargs="+", metavar="FILE", help=help)

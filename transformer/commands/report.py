@@ -69,12 +69,14 @@ def describe_model(model: Transformer) -> str:
     )
 
 
+def describe_recipe(recipe: Recipe, batch: str) -> str:
+    """Return how long a model is trained, with what batches and by which optimizers, at their highest rates."""
+    rates = f"{'AdamW' if recipe.weight_decay else 'Adam'} at {recipe.learning_rate:g}"
+    if recipe.optimizer == "muon":
+        rates = f"Muon at {recipe.matrix_rate:g} and {rates}"
+    return f"{counted(recipe.steps, 'step')} of {batch}, {rates}, threads: {recipe.threads}, seed: {recipe.seed}"
+
+
 def printable(text: str) -> str:
     """Return text without control characters, which could move a terminal's cursor or change its state."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" if ord(c) < 160 else c for c in text)
-
-
-def describe_optimizer(recipe: Recipe) -> str:
-    """Return which optimizers step a model, and their highest rates."""
-    rest = f"{'AdamW' if recipe.weight_decay else 'Adam'} at {recipe.learning_rate:g}"
-    return f"Muon at {recipe.matrix_rate:g} and {rest}" if recipe.optimizer == "muon" else rest

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from transformer.checkpoint import load_checkpoint
-from transformer.commands.display import carry_out as train
-from transformer.commands.display import draw
+from transformer.commands.display import draw, take_steps
 from transformer.commands.options import add_fields, chosen
-from transformer.commands.report import describe_model, describe_optimizer
-from transformer.commands.runs import new_run
+from transformer.commands.report import describe_model, describe_recipe
+from transformer.commands.runs import add_new_run, new_run
 from transformer.induction import induction_scores, without_heads
 from transformer.model import Transformer
 from transformer.phrases import counted
@@ -42,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="INT",
         help="letters that a question has at most (default: 8), or digits of each number (default: 2)",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write the run (default: a new runs/N)")
+    add_new_run(parser)
     add_fields(parser, Recipe, ["steps", "learning_rate", "matrix_rate", "seed", "threads"], defaults())
 
 
@@ -60,11 +58,11 @@ def run(arguments: argparse.Namespace) -> None:
     task = TASKS[arguments.task]
     questions = Questions(task, task.length if arguments.length is None else arguments.length)
     recipe = Recipe(**{**TRAINING, **task.training, **chosen(arguments, Recipe)})
-    with Run.start(arguments.out or new_run(), questions, questions.config(), recipe) as run:
-        carry_out(run)
+    with Run.start(new_run(arguments), questions, questions.config(), recipe) as run:
+        learn(run)
 
 
-def carry_out(run: Run) -> None:
+def learn(run: Run) -> None:
     """Train what remains, and print what happens and what has come of it."""
     questions, recipe = run.data, run.recipe
     assert isinstance(questions, Questions)
@@ -73,12 +71,9 @@ def carry_out(run: Run) -> None:
     print(f"task       {task.name}: {task.says}, as {task.text(example)}")
     print(f"questions  {describe_questions(questions)}; one in ten is held out: never learned from, only asked")
     print(f"model      {describe_model(run.model)}")
-    print(
-        f"training   {counted(recipe.steps, 'step')} of {counted(recipe.batch_size, 'question')}, "
-        f"{describe_optimizer(recipe)}, threads: {recipe.threads}, seed: {recipe.seed}"
-    )
+    print(f"training   {describe_recipe(recipe, counted(recipe.batch_size, 'question'))}")
     print(f"run        {run.directory.path}", flush=True)
-    train(run)
+    take_steps(run)
     draw(run)
     print(f"\ntrained in {run.progress.seconds:.0f} s")
     model = load_checkpoint(run.directory.best).model

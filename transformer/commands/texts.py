@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from transformer.baselines import Baseline
+from transformer.commands.display import bar
 from transformer.corpus import Corpus
 from transformer.data import default_corpus
 from transformer.text import BASELINES_LEARN_FROM, REPORTED_TOKENS, Text, make_tokenizer, text_of_run
 from transformer.tokenizer import Tokenizer
-
-
-@contextmanager
-def bar(total: int | None, unit: str, doing: str) -> Iterator[Callable[[int], Any]]:
-    """Show a progress bar for what takes more than a second; yield what moves it on."""
-    with tqdm(
-        total=total, unit=unit, unit_scale=True, desc=doing, delay=1, leave=False, dynamic_ncols=True
-    ) as shown:
-        yield shown.update
 
 
 def read(files: Sequence[Path] | None) -> Corpus:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 from transformer.checkpoint import load_checkpoint
-from transformer.commands.options import add_run
-from transformer.commands.runs import latest_run
+from transformer.commands.runs import add_run, chosen_run
 
 HELP = "Show how a run's tokenizer sees a text."
 
@@ -20,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the tokens of a text and their ids."""
     text = " ".join(arguments.text)
-    tokenizer = load_checkpoint(arguments.out or latest_run()).tokenizer
+    tokenizer = load_checkpoint(chosen_run(arguments)).tokenizer
     ids = tokenizer.encode(text)
     print("│".join(tokenizer.token_text(id) for id in ids))
     print(*ids)

@@ -9,22 +9,21 @@ from pathlib import Path
 
 from transformer.baselines import Baseline
 from transformer.commands import task, texts
-from transformer.commands.display import carry_out, draw
+from transformer.commands.display import draw, take_steps
 from transformer.commands.options import add_fields, add_text, chosen
 from transformer.commands.report import (
     describe_baselines,
     describe_measured,
     describe_model,
-    describe_optimizer,
+    describe_recipe,
     describe_source,
     describe_tokenizer,
     print_scores,
 )
-from transformer.commands.runs import new_run
+from transformer.commands.runs import add_new_run, new_run
 from transformer.config import Config
 from transformer.directory import RunDirectory
 from transformer.footprint import check_memory
-from transformer.phrases import counted
 from transformer.presets import PRESETS, of_depth
 from transformer.recipe import Recipe
 from transformer.run import Run
@@ -42,7 +41,7 @@ WITH_RESUME = ("command", "resume", "text", "steps")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_text(parser, "UTF-8 text to learn (default: Python's own reference text, which comes with it)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write the run (default: a new runs/N)")
+    add_new_run(parser)
     parser.add_argument(
         "--resume",
         type=Path,
@@ -79,10 +78,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Train a model on a text and report its held-out loss beside the n-gram baselines."""
     with start(arguments) if arguments.resume is None else resume(arguments) as run:
         if not isinstance(run.data, Text):
-            task.carry_out(run)
+            task.learn(run)
             return
         baselines = report(run, run.data, asked=arguments.vocab_size or DEFAULT_VOCAB_SIZE)
-        carry_out(run, baselines)
+        take_steps(run, baselines)
         _, score = run.result()
         done = run.progress
         print(
@@ -116,7 +115,7 @@ def start(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
     text = texts.encode(corpus, tokenizer, config.context)
     check_memory(config, recipe)
     source = [str(path.resolve()) for path in files] if files else None
-    return Run.start(arguments.out or new_run(), text, config, recipe, source)
+    return Run.start(new_run(arguments), text, config, recipe, source)
 
 
 def resume(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
@@ -145,10 +144,7 @@ def report(run: Run, text: Text, asked: int) -> list[Baseline]:
     )
     print(f"tokens     {describe_tokenizer(text, 0 if step else asked)}")
     print(f"model      {describe_model(run.model)}")
-    print(
-        f"training   {counted(recipe.steps, 'step')} of {recipe.batch_size} x {config.context} tokens, "
-        f"{describe_optimizer(recipe)}, threads: {recipe.threads}, seed: {recipe.seed}"
-    )
+    print(f"training   {describe_recipe(recipe, f'{recipe.batch_size} x {config.context} tokens')}")
     print(f"memory     {check_memory(config, recipe)}")
     baselines = texts.baselines(text)
     print(f"baselines  {describe_baselines(baselines, text)}")
