@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import minigrad as mg
+from minigrad.op import numpy_functions, registry
+from minigrad.tensor import print_options
 
 for module in pkgutil.walk_packages(mg.__path__, "minigrad."):
     importlib.import_module(module.name)  # each registers its operations: the tables of cases are to be complete
@@ -46,15 +48,20 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def fresh_engine():
-    """Give each test the engine as after import, and leave it so: seed 0, float32, recording.
+    """Give each test the engine as after import, and leave it so: seed 0, float32, recording, its own operations.
 
-    A test that changes one of these and fails before it changes it back would otherwise break the next one.
+    A test that changes one of these, or declares an operation, has nothing to put back, also if it fails.
     """
     generator_state = mg.get_rng_state()
     dtype = mg.get_default_dtype()
+    tables = registry, numpy_functions, print_options
+    before = [dict(table) for table in tables]
     mg.manual_seed(0)
     with mg.set_grad_enabled(True):
         yield
+    for table, content in zip(tables, before, strict=True):
+        table.clear()
+        table.update(content)
     mg.set_default_dtype(dtype)
     mg.set_rng_state(generator_state)
 

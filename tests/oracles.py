@@ -1,6 +1,9 @@
-"""What the engine's derivatives are compared with: differences of values, which know no rules."""
+"""What the engine's derivatives are compared with: differences of values, which know no rules; and numbers."""
 
 import numpy as np
+from tensors import leaf
+
+import minigrad as mg
 
 
 def differences(function, arrays):
@@ -45,3 +48,13 @@ def assert_close(actual, expected, rtol, floor=0.0, what="gradient"):
     bound = rtol * np.max(np.abs(expected), initial=0.0) + floor
     error = np.abs(actual - expected)
     assert np.all(error <= bound), f"{what}: error {np.max(error):.3g} above {bound:.3g}\n{actual}\n{expected}"
+
+
+def assert_gradient(function, x, expected, cotangent=1.0):
+    """Hold d⟨g, function(x)⟩/dx to ``expected``, for g = cotangent and for g = −3 · cotangent."""
+    for factor in (1.0, -3.0):
+        start = leaf(x)
+        out = function(start)
+        g = mg.tensor(np.broadcast_to(factor * np.asarray(cotangent), out.shape).astype(np.float64))
+        (found,) = mg.autograd.grad(out, start, g)
+        np.testing.assert_allclose(found.numpy(), factor * np.asarray(expected), rtol=1e-14, atol=0)

@@ -10,8 +10,11 @@ ROWS = [pytest.param(row, id=row.case) for rows in CONVENTIONS.values() for row 
 MEASURED = {"float32", "float64", "int64", "int32", "int16", "bool"}
 
 
-def outcome(row: Convention, engine):
-    """Return what a row's code gives on ``engine``: its value (a list, a dtype, an error's name), its gradient."""
+def outcome(row: Convention, engine, cotangent=1.0):
+    """Return what a row's code gives on ``engine``: its value (a list, a dtype, an error's name), its gradient.
+
+    The gradient is that of Σ cotangent · value, over the cotangent.
+    """
     names = {"mg": engine, "F": engine.nn.functional, "np": np, "inf": inf, "nan": nan}
     if row.at is not None:
         names["x"] = engine.tensor(row.at, dtype=engine.float32, requires_grad=row.gradient is not None)
@@ -24,8 +27,8 @@ def outcome(row: Convention, engine):
     value = out.detach().tolist()
     if row.gradient is None:
         return value, None
-    out.sum().backward()
-    return value, names["x"].grad.tolist()
+    out.backward(engine.full_like(out, cotangent))
+    return value, (names["x"].grad / cotangent).tolist()
 
 
 def equal(found, expected):
@@ -36,9 +39,11 @@ def equal(found, expected):
 
 
 @pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("cotangent", [1.0, -2.0])
 @pytest.mark.filterwarnings("ignore")
-def test_here(row):
-    value, gradient = outcome(row, mg)
+def test_here(row, cotangent):
+    """The gradient scales with the cotangent: a rule that squares it, or drops its sign, is none."""
+    value, gradient = outcome(row, mg, cotangent)
     assert equal(value, row.value)
     assert row.gradient is None or equal(gradient, row.gradient)
 

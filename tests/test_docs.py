@@ -11,7 +11,6 @@ import pytest
 
 import minigrad as mg
 from minigrad import op as op_module
-from minigrad.tensor import print_options
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -19,19 +18,8 @@ PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 BACKWARD = DOCS / "how-backward-works.md"
 
 
-@pytest.fixture
-def undisturbed():
-    """Leave the print options and the operations as they were."""
-    tables = op_module.registry, op_module.numpy_functions, print_options
-    before = [dict(table) for table in tables]
-    yield
-    for table, content in zip(tables, before, strict=True):
-        table.clear()
-        table.update(content)
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if ">>>" in page.read_text(encoding="utf-8")], ids=str)
-def test_examples_print_what_they_say(page, undisturbed):
+def test_examples_print_what_they_say(page):
     options = doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF
     failed, tried = doctest.testfile(str(page), module_relative=False, optionflags=options, encoding="utf-8")
     assert tried

@@ -5,8 +5,13 @@ import weakref
 
 import numpy as np
 import pytest
+from tensors import leaf
 
 import minigrad as mg
+import minigrad.kernels.attention
+import minigrad.kernels.cross_entropy
+import minigrad.kernels.linear
+import minigrad.special
 from minigrad.autograd import Function, detect_anomaly, gradcheck, gradgradcheck
 
 
@@ -202,7 +207,7 @@ def test_a_mistake_in_the_rule_is_caught_and_explained():
         gradcheck(Off.apply, x)
 
 
-# --- anomaly mode ---------------------------------------------------------------------------------
+# --- anomaly mode -----------------------------------------------------------------------------------
 
 
 def test_the_trap_of_where_is_named_with_the_users_line():
@@ -244,3 +249,21 @@ def test_the_mode_ends_with_its_block():
     with pytest.raises(ZeroDivisionError), detect_anomaly():
         raise ZeroDivisionError
     assert x.log().item() == -np.inf
+
+
+def test_a_backward_of_ones_own_may_return_none():
+    """For an input that wants a gradient, but has none: nothing arrives there."""
+
+    class First(mg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2, None
+
+    x, y = leaf(1.0), leaf(1.0)
+    First.apply(x, y).backward()
+    assert x.grad.item() == 2.0
+    assert y.grad is None

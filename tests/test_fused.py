@@ -6,14 +6,21 @@ largest entry in float64, 10⁻⁵ in float32.  Also where a naive formula overf
 infinities: logits of ±800, rows that are all −∞, rows that are constant, inputs that are tiny or huge.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from oracles import assert_close
+from oracles import assert_close, differences
 from strategies import dims, generators, laid_out, shapes, two_sided
+from tensors import leaf
 
 import minigrad as mg
+import minigrad.kernels.attention
+import minigrad.kernels.cross_entropy
+import minigrad.kernels.linear
+import minigrad.special
 from minigrad.nn import functional as F
 from minigrad.op import registry
 
@@ -280,3 +287,137 @@ def test_layer_norm_of_nearly_constant_rows_keeps_its_digits():
     x = mg.tensor(noise + np.array([[0], [1e3], [-1e5], [1e6]], np.float32))
     expected = (noise - noise.mean(1, keepdims=True)) / noise.std(1, keepdims=True)
     assert_close(F.layer_norm(x, (64,), eps=1e-12).numpy(), expected, rtol=2e-6)
+
+
+# --- what is wanted, in pieces, and at sizes of 0 and 1 ---------------------------------------------
+
+
+CALLS = {
+    "attention": (["query", "key", "value"], [(2, 3), (4, 3), (4, 2)]),
+    "layer_norm": (["x", "weight", "bias"], [(3, 4), (4,), (4,)]),
+    "linear": (["x", "weight", "bias"], [(3, 4), (2, 4), (2,)]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_kernel_computes_what_is_wanted_and_no_more(name, rng):
+    """Of every choice of inputs that want a gradient: theirs is that of all at once, the others' is None."""
+    arguments, shapes = CALLS[name]
+    arrays = {a: two_sided(rng, shape) for a, shape in zip(arguments, shapes, strict=True)}
+    options = {"normalized_shape": (4,)} if name == "layer_norm" else {}
+
+    def pulled(wanted):
+        inputs = {a: mg.tensor(v, requires_grad=a in wanted) for a, v in arrays.items()}
+        out = registry[name](**inputs, **options)
+        node = out.grad_fn
+        ((rule, where),) = node.plan.rules
+        g = two_sided(np.random.default_rng(5), out.shape)
+        return dict(zip(arguments, rule(g, *[node.saved[i] for i in where]), strict=True))
+
+    everything = pulled(arguments)
+    for n in (1, 2):
+        for wanted in itertools.combinations(arguments, n):
+            for argument, gradient in pulled(wanted).items():
+                if argument in wanted:
+                    np.testing.assert_array_equal(gradient, everything[argument])
+                else:
+                    assert gradient is None
+
+
+MASKS = [
+    None, (), (5,), (1,), (5, 5), (1, 5), (5, 1), (2, 5, 5), (2, 1, 5), (2, 5, 1), (2, 1, 1), (3, 1, 5, 5),
+    (3, 2, 5, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mask_shape", MASKS, ids=str)
+@pytest.mark.parametrize("kind", ["boolean", "added", "kept"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_in_pieces_with_masks_of_every_shape(mask_shape, kind, is_causal, rng, monkeypatch):
+    """A causal attention works on a few queries at a time, each with its part of what broadcasts to (…, T, S)."""
+    monkeypatch.setattr(minigrad.kernels.attention, "QUERIES_AT_ONCE", 2)
+    options = {"is_causal": is_causal}
+    if mask_shape is not None:
+        seen = np.asarray(rng.random(mask_shape) < 0.7)
+        if kind == "kept":  # drawn for the scores, so of no more dimensions
+            options["kept"] = mg.from_numpy(np.asarray(2.0 * seen)) if seen.ndim < 4 else None
+        else:
+            options["mask"] = mg.from_numpy(seen if kind == "boolean" else two_sided(rng, mask_shape))
+    arrays = [two_sided(rng, shape) for shape in ((2, 5, 3), (2, 5, 3), (2, 5, 4))]
+    results = []
+    for function in (registry["attention"], registry["attention"].composed):
+        inputs = [leaf(a) for a in arrays]
+        out = function(*inputs, **options)
+        g = mg.from_numpy(two_sided(np.random.default_rng(3), out.shape))
+        results.append([out.detach(), *mg.autograd.grad(out, inputs, g)])
+    for ours, expected in zip(*results, strict=True):
+        assert_close(ours.numpy(), expected.numpy(), rtol=1e-13)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_in_blocks(approximate, rng, monkeypatch):
+    """Value and derivative of every block, the last of which may be smaller."""
+    x = two_sided(rng, (3, 5))
+    whole, parts = leaf(x), leaf(x)
+    expected = F.gelu(whole, approximate)
+    monkeypatch.setattr(minigrad.special, "BLOCK", 4)
+    found = F.gelu(parts, approximate)
+    np.testing.assert_array_equal(found.detach().numpy(), expected.detach().numpy())
+    g = mg.from_numpy(two_sided(rng, x.shape))
+    (ours,), (theirs,) = mg.autograd.grad(found, parts, g), mg.autograd.grad(expected, whole, g)
+    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    with pytest.raises(RuntimeError, match="approximate must be"):
+        F.gelu(parts, "erf")
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (3, 7), (5, 5), (1, 9), (4, 1), (0, 3), (0, 0)], ids=str)
+def test_cross_entropy_in_blocks_of_rows(shape, rng, monkeypatch):
+    """Also where a block holds less than one row, or there are more rows than columns, or none."""
+    monkeypatch.setattr(minigrad.kernels.cross_entropy, "BLOCK", 4)
+    logits = two_sided(rng, shape)
+    target = mg.from_numpy(rng.integers(0, max(shape[1], 1), shape[0]))
+    results = []
+    for function in (registry["cross_entropy"], registry["cross_entropy"].composed):
+        if function is not registry["cross_entropy"] and not shape[1]:
+            continue
+        x = leaf(logits)
+        loss = function(x, target)
+        loss.backward()
+        results.append([loss.detach().numpy(), x.grad.numpy()])
+    for ours, expected in zip(results[0], results[-1], strict=True):
+        assert_close(ours, expected, rtol=1e-14, floor=1e-15)
+    assert results[0][1].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("shape", "normalized"), [((4,), 1), ((1, 3, 4), 1), ((3, 1), 2), ((2, 1, 3), 2), ((1, 1, 2), 1)]
+)
+def test_layer_norm_over_sizes_of_one(shape, normalized, rng):
+    """The kernel works on rows; what it returns has the shape of its input, also where sizes are 1."""
+    x, g = two_sided(rng, shape), two_sided(rng, shape)
+
+    def value(arrays):
+        return float((g * F.layer_norm(mg.from_numpy(arrays[0]), shape[-normalized:], eps=0.1).numpy()).sum())
+
+    input_ = leaf(x)
+    out = F.layer_norm(input_, shape[-normalized:], eps=0.1)
+    (found,) = mg.autograd.grad(out, input_, mg.from_numpy(g), retain_graph=True)
+    (expected,) = differences(value, [x])
+    assert_close(found.numpy(), expected, rtol=1e-7, floor=1e-9)
+    node = out.grad_fn
+    ((rule, where),) = node.plan.rules
+    assert rule(g, *[node.saved[i] for i in where])[0].shape == shape
+
+
+def test_vectors_that_kernels_share_cannot_be_written():
+    """They are made once for each size and kept, so that a write would change every later sum."""
+    ones = minigrad.kernels.linear.constant(3, 1.0, np.dtype(np.float64))
+    with pytest.raises(ValueError, match="read-only"):
+        ones[0] = 2.0
+
+
+def test_layer_norm_of_rows_without_elements():
+    x, weight = leaf(np.zeros((3, 0))), leaf(np.zeros(0))
+    out = F.layer_norm(x, (0,), weight)
+    found = mg.autograd.grad(out, [x, weight], mg.zeros(3, 0).double())
+    assert [g.shape for g in found] == [(3, 0), (0,)]

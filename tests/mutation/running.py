@@ -18,7 +18,7 @@ from typing import Any
 from .harmless import EQUIVALENT
 from .mutants import Entry, Mutant, helpers_of, key_of, mutants_of
 from .report import judged, killers, stale
-from .targets import ALONG, ENGINE, PROGRAMS, RULES
+from .targets import ALONG, ENGINE, PROGRAMS, RULES, TESTS_OF_THE_ENGINE
 
 
 @dataclass
@@ -203,7 +203,7 @@ class Runner:
         """Return 0 for tests that are about the function by their name or file, and higher for others."""
         nodeid = self.items[number].nodeid
         if mutant.file in ENGINE:
-            return int(not any(name in nodeid for name in ("graph", "inplace", "survivors", "extend", "func")))
+            return int(not any(f"test_{name}.py" in nodeid for name in TESTS_OF_THE_ENGINE))
         name = mutant.function.split(",")[0].strip("_").removesuffix("_backward").split("_gradient")[0]
         return 0 if f"[{name}" in nodeid or f"-{name}" in nodeid else 1 if "test_gradients" in nodeid else 2
 
