@@ -23,23 +23,29 @@ const page = {
 const BYTES = { float32: 4, float16: 2, int32: 4 };
 
 function float16(bits) {
-  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
   if (exponent === 31) return fraction ? NaN : sign * Infinity;
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
 }
 
 // Turn {shape, dtype, data} into a tensor: `at(i, j, …)` is a number, `row(i, …)` the numbers below an index.
 function unpack(entry) {
-  const text = atob(entry.data), bytes = new Uint8Array(text.length);
+  const text = atob(entry.data);
+  const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  const view = new DataView(bytes.buffer), size = BYTES[entry.dtype], n = bytes.length / size;
+  const view = new DataView(bytes.buffer);
+  const size = BYTES[entry.dtype];
+  const n = bytes.length / size;
   const numbers = entry.dtype === "int32" ? new Int32Array(n) : new Float32Array(n);
   for (let i = 0; i < n; i++) {
     if (entry.dtype === "float32") numbers[i] = view.getFloat32(i * size, true);
     else if (entry.dtype === "int32") numbers[i] = view.getInt32(i * size, true);
     else numbers[i] = float16(view.getUint16(i * size, true));
   }
-  const shape = entry.shape, strides = shape.map((_, i) => shape.slice(i + 1).reduce((a, b) => a * b, 1));
+  const shape = entry.shape;
+  const strides = shape.map((_, i) => shape.slice(i + 1).reduce((a, b) => a * b, 1));
   const offset = (index) => index.reduce((sum, i, axis) => sum + i * strides[axis], 0);
   return {
     shape,
@@ -100,7 +106,9 @@ function figure(name, uses, build) {
 
 function failed(root, error) {
   console.info(`figure ${root.dataset.figure}: ${error.stack || error}`);
-  root.replaceChildren(el("p", { class: "failed", role: "alert" }, `This figure can't be drawn: ${error.message}`));
+  root.replaceChildren(
+    el("p", { class: "failed", role: "alert" }, `This figure can't be drawn: ${error.message}`),
+  );
 }
 
 function drawFigure(root) {
@@ -129,7 +137,9 @@ function drawFigure(root) {
 // Fill the numbers that stand in the prose: <b data-value="model.parameters" data-format="integer"></b>.
 function fillValues() {
   for (const place of document.querySelectorAll("[data-value]")) {
-    const value = place.dataset.value.split(".").reduce((data, key) => (data == null ? data : data[key]), page.data);
+    const value = place.dataset.value
+      .split(".")
+      .reduce((data, key) => (data == null ? data : data[key]), page.data);
     const format = FORMATS[place.dataset.format || (typeof value === "number" ? "number" : "text")];
     place.textContent = value == null ? "(not known)" : format(value);
   }

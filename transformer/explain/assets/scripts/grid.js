@@ -7,15 +7,24 @@ const grids = new Set();
 
 function grid(root, options) {
   const { rows, columns, label } = options;
-  const canvas = el("canvas", { class: "grid-canvas", tabindex: 0, role: "application",
-    "aria-roledescription": "grid of numbers", "aria-label": `${label}. Move with the arrow keys.` });
+  const canvas = el("canvas", {
+    class: "grid-canvas",
+    tabindex: 0,
+    role: "application",
+    "aria-roledescription": "grid of numbers",
+    "aria-label": `${label}. Move with the arrow keys.`,
+  });
   const box = el("div", { class: `grid ${options.class || ""}` }, canvas);
   root.append(box);
-  let cursor = options.cursor || null, current = options, layout = null, drawnWidth = 0;
+  let cursor = options.cursor || null;
+  let current = options;
+  let layout = null;
+  let drawnWidth = 0;
 
   function measure() {
     const context = canvas.getContext("2d");
-    const { unit } = palette, small = `${12 * unit}px ${palette.mono}`;
+    const { unit } = palette;
+    const small = `${12 * unit}px ${palette.mono}`;
     context.font = small;
     const wide = (list) => Math.max(0, ...(list || []).map((text) => context.measureText(text).width));
     const labelWidth = current.rowLabels ? Math.min(wide(current.rowLabels) + 8, 150 * unit) : 0;
@@ -28,8 +37,18 @@ function grid(root, options) {
     const shown = current.columnLabels && width >= 6;
     const labelHeight = !shown ? 0 : upright ? 18 * unit : Math.min(wide(current.columnLabels) + 8, 110 * unit);
     const rowGap = (current.rowGap || 0) * unit;
-    return { small, labelWidth, labelHeight, width, height, rowGap, upright, shown,
-             totalWidth: labelWidth + width * columns + 1, totalHeight: labelHeight + (height + rowGap) * rows - rowGap + 1 };
+    return {
+      small,
+      labelWidth,
+      labelHeight,
+      width,
+      height,
+      rowGap,
+      upright,
+      shown,
+      totalWidth: labelWidth + width * columns + 1,
+      totalHeight: labelHeight + (height + rowGap) * rows - rowGap + 1,
+    };
   }
 
   function draw() {
@@ -52,13 +71,20 @@ function grid(root, options) {
       for (let c = 0; c < columns; c++) {
         const hidden = current.hidden && current.hidden(r, c);
         context.fillStyle = hidden ? rgb(palette.paper) : current.color(r, c);
-        context.fillRect(left(c), top(r), left(c + 1) - left(c) - gap, (rowGap ? height : top(r + 1) - top(r)) - gap);
+        context.fillRect(
+          left(c),
+          top(r),
+          left(c + 1) - left(c) - gap,
+          (rowGap ? height : top(r + 1) - top(r)) - gap,
+        );
       }
     }
     if (current.hidden) hatch(context, left, top);
     context.strokeStyle = rgb(palette.line);
     context.lineWidth = 1;
-    for (const [from, to] of rowGap ? Array.from({ length: rows }, (_, r) => [top(r), top(r) + height]) : [[labelHeight, top(rows)]]) {
+    for (const [from, to] of rowGap
+      ? Array.from({ length: rows }, (_, r) => [top(r), top(r) + height])
+      : [[labelHeight, top(rows)]]) {
       context.strokeRect(labelWidth + 0.5, from + 0.5, left(columns) - labelWidth - 1, to - from - 1);
     }
     context.font = layout.small;
@@ -151,13 +177,23 @@ function grid(root, options) {
   });
   canvas.addEventListener("keydown", (event) => {
     const [r, c] = cursor || [0, 0];
-    const steps = { ArrowUp: [r - 1, c], ArrowDown: [r + 1, c], ArrowLeft: [r, c - 1], ArrowRight: [r, c + 1],
-                    Home: [r, 0], End: [r, columns - 1], Enter: [r, c], " ": [r, c] };
+    const steps = {
+      ArrowUp: [r - 1, c],
+      ArrowDown: [r + 1, c],
+      ArrowLeft: [r, c - 1],
+      ArrowRight: [r, c + 1],
+      Home: [r, 0],
+      End: [r, columns - 1],
+      Enter: [r, c],
+      " ": [r, c],
+    };
     if (!steps[event.key]) return;
     event.preventDefault();
     move(...steps[event.key], event.key === "Enter" || event.key === " ");
   });
-  canvas.addEventListener("focus", () => { if (!cursor) move(0, 0); });
+  canvas.addEventListener("focus", () => {
+    if (!cursor) move(0, 0);
+  });
 
   const self = {
     canvas,
@@ -171,7 +207,9 @@ function grid(root, options) {
     },
   };
   grids.add(self);
-  new ResizeObserver(() => { if (box.clientWidth !== drawnWidth) draw(); }).observe(box);
+  new ResizeObserver(() => {
+    if (box.clientWidth !== drawnWidth) draw();
+  }).observe(box);
   return self;
 }
 
@@ -179,18 +217,30 @@ function grid(root, options) {
 // line brings its own.
 function strips(root, { label, width, lines, cellHeight = 18, describe = null, pick = null, scale = null }) {
   const view = grid(root, {
-    label, rows: lines, columns: width, cellHeight, rowGap: 5, largestCell: 22, describe, pick, class: "strips",
-    rowLabels: Array.from({ length: lines }, () => ""), color: () => "transparent",
+    label,
+    rows: lines,
+    columns: width,
+    cellHeight,
+    rowGap: 5,
+    largestCell: 22,
+    describe,
+    pick,
+    class: "strips",
+    rowLabels: Array.from({ length: lines }, () => ""),
+    color: () => "transparent",
   });
   return {
     ...view,
     update(content, at) {
       const shared = scale || signedScale(largestSize(...content.map((line) => line.values)));
-      view.update({
-        rowLabels: content.map((line) => line.label),
-        rowTones: content.map((line) => line.tone),
-        color: (r, c) => (content[r].scale || shared).color(content[r].values[c]),
-      }, at);
+      view.update(
+        {
+          rowLabels: content.map((line) => line.label),
+          rowTones: content.map((line) => line.tone),
+          color: (r, c) => (content[r].scale || shared).color(content[r].values[c]),
+        },
+        at,
+      );
       return shared;
     },
   };

@@ -9,7 +9,9 @@ function el(tag, attributes = {}, ...children) {
     else if (name === "style") for (const [key, part] of Object.entries(value)) node.style.setProperty(key, part);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return node;
 }
 
@@ -25,7 +27,9 @@ const newId = () => `part-${++lastId}`;
 
 // Coloured names in formulas: q("q₃") is violet wherever it stands.
 const toned = (tone) => (text) => el("span", { class: `tone-${tone}` }, text);
-const Q = toned("query"), K = toned("key"), V = toned("value");
+const Q = toned("query");
+const K = toned("key");
+const V = toned("value");
 const strong = (text) => el("b", {}, text);
 
 // A token as it stands in a sentence of ours.
@@ -47,12 +51,19 @@ function readout(root) {
 function legend(root, scale, label = "") {
   const steps = Array.from({ length: 25 }, (_, i) => scale.color(scale.low + ((scale.high - scale.low) * i) / 24));
   const unit = scale.unit ? ` ${scale.unit}` : "";
-  const box = el("div", { class: "legend" },
+  const box = el(
+    "div",
+    { class: "legend" },
     label ? el("span", { class: "legend-label" }, label) : null,
     el("span", {}, number(scale.low, 2)),
-    el("span", { class: "legend-ramp", role: "img", "aria-label": `from ${number(scale.low, 2)} to ${number(scale.high, 2)}${unit}`,
-                 style: { background: `linear-gradient(to right, ${steps.join(",")})` } }),
-    el("span", {}, number(scale.high, 2) + unit));
+    el("span", {
+      class: "legend-ramp",
+      role: "img",
+      "aria-label": `from ${number(scale.low, 2)} to ${number(scale.high, 2)}${unit}`,
+      style: { background: `linear-gradient(to right, ${steps.join(",")})` },
+    }),
+    el("span", {}, number(scale.high, 2) + unit),
+  );
   if (root) root.append(box);
   return box;
 }
@@ -65,7 +76,8 @@ function controls(root) {
 
 // A slider with its label and value.  Returns {input, set(value)}.
 function slider(root, { label, min, max, step = 1, value, format = number, change }) {
-  const id = newId(), output = el("output", { for: id });
+  const id = newId();
+  const output = el("output", { for: id });
   const input = el("input", { id, type: "range", min, max, step });
   const show = () => {
     const text = format(Number(input.value));
@@ -79,16 +91,32 @@ function slider(root, { label, min, max, step = 1, value, format = number, chang
   });
   root.append(el("div", { class: "slider" }, el("label", { for: id }, label), input, output));
   show();
-  return { input, set: (x) => { input.value = x; show(); } };
+  return {
+    input,
+    set: (x) => {
+      input.value = x;
+      show();
+    },
+  };
 }
 
 // One of several, as a row of buttons.  Returns set(index).
 function choice(root, { label, options, value = 0, change }) {
   const name = newId();
-  const inputs = options.map((option, i) => el("input", { type: "radio", name, value: i, onchange: () => change(i) }));
-  root.append(el("fieldset", { class: "choice" }, el("legend", {}, label),
-    options.map((option, i) => el("label", {}, inputs[i], el("span", {}, option)))));
-  const set = (i) => { if (inputs[i]) inputs[i].checked = true; };
+  const inputs = options.map((option, i) =>
+    el("input", { type: "radio", name, value: i, onchange: () => change(i) }),
+  );
+  root.append(
+    el(
+      "fieldset",
+      { class: "choice" },
+      el("legend", {}, label),
+      options.map((option, i) => el("label", {}, inputs[i], el("span", {}, option))),
+    ),
+  );
+  const set = (i) => {
+    if (inputs[i]) inputs[i].checked = true;
+  };
   set(value);
   return set;
 }
@@ -100,21 +128,34 @@ function button(root, label, press) {
 }
 
 // The reader's tokens as a row; one is chosen.  `tint(i)` may give each a background.
-function tokenRow(root, { label = "token", change = (i) => choose({ token: i }), tint = null, tokens = page.data.text.tokens } = {}) {
+function tokenRow(
+  root,
+  { label = "token", change = (i) => choose({ token: i }), tint = null, tokens = page.data.text.tokens } = {},
+) {
   const name = newId();
-  const inputs = tokens.map((_, i) => el("input", { type: "radio", name, value: i, onchange: () => change(i),
-    "aria-label": `${tokens[i]}, position ${i}` }));
-  const chips = tokens.map((text, i) => el("label", { class: "chip", title: `position ${i}` }, inputs[i], el("span", {}, text)));
+  const inputs = tokens.map((_, i) =>
+    el("input", {
+      type: "radio",
+      name,
+      value: i,
+      onchange: () => change(i),
+      "aria-label": `${tokens[i]}, position ${i}`,
+    }),
+  );
+  const chips = tokens.map((text, i) =>
+    el("label", { class: "chip", title: `position ${i}` }, inputs[i], el("span", {}, text)),
+  );
   root.append(el("fieldset", { class: "tokens" }, el("legend", {}, label), chips));
   return {
     chips,
     set(i) {
       if (inputs[i]) inputs[i].checked = true;
-      if (tint) chips.forEach((chip, j) => {
-        const color = tint(j);
-        chip.style.setProperty("background", color ? color.background : "");
-        chip.style.setProperty("color", color ? color.color : "");
-      });
+      if (tint)
+        chips.forEach((chip, j) => {
+          const color = tint(j);
+          chip.style.setProperty("background", color ? color.background : "");
+          chip.style.setProperty("color", color ? color.color : "");
+        });
     },
   };
 }
@@ -126,14 +167,22 @@ function chooseToken(root, label = "Choose a token") {
 }
 
 function chooseLayer(root, label = "Block") {
-  const set = choice(root, { label, options: Array.from({ length: page.data.model.n_layers }, (_, i) => String(i + 1)),
-    value: page.state.layer, change: (i) => choose({ layer: i }) });
+  const set = choice(root, {
+    label,
+    options: Array.from({ length: page.data.model.n_layers }, (_, i) => String(i + 1)),
+    value: page.state.layer,
+    change: (i) => choose({ layer: i }),
+  });
   return () => set(page.state.layer);
 }
 
 function chooseHead(root, label = "Head") {
-  const set = choice(root, { label, options: Array.from({ length: page.data.model.n_heads }, (_, i) => String(i + 1)),
-    value: page.state.head, change: (i) => choose({ head: i }) });
+  const set = choice(root, {
+    label,
+    options: Array.from({ length: page.data.model.n_heads }, (_, i) => String(i + 1)),
+    value: page.state.head,
+    change: (i) => choose({ head: i }),
+  });
   return () => set(page.state.head);
 }
 
@@ -144,15 +193,29 @@ function bars(root, { label, signed = false, format = number }) {
   return (items, most = Math.max(...items.map((item) => Math.abs(item.value)), 1e-30)) => {
     while (list.children.length > items.length) list.lastChild.remove();
     while (list.children.length < items.length) {
-      list.append(el("li", {}, el("span", { class: "bar-label" }), el("span", { class: "bar-track" }, el("span", { class: "bar-fill" }),
-        el("span", { class: "bar-mark" })), el("span", { class: "bar-value" })));
+      list.append(
+        el(
+          "li",
+          {},
+          el("span", { class: "bar-label" }),
+          el("span", { class: "bar-track" }, el("span", { class: "bar-fill" }), el("span", { class: "bar-mark" })),
+          el("span", { class: "bar-value" }),
+        ),
+      );
     }
     items.forEach((item, i) => {
-      const [name, track, value] = list.children[i].children, [fill, mark] = track.children;
+      const [name, track, value] = list.children[i].children;
+      const [fill, mark] = track.children;
       name.replaceChildren(item.label);
       value.replaceChildren(item.text ?? format(item.value));
       const share = Math.min(1, Math.abs(item.value) / most);
-      list.children[i].className = [item.tone ? `tone-${item.tone}` : "", item.muted ? "muted" : "", item.chosen ? "chosen" : ""].join(" ").trim();
+      list.children[i].className = [
+        item.tone ? `tone-${item.tone}` : "",
+        item.muted ? "muted" : "",
+        item.chosen ? "chosen" : "",
+      ]
+        .join(" ")
+        .trim();
       if (signed) {
         fill.style.left = item.value < 0 ? `${50 - 50 * share}%` : "50%";
         fill.style.width = `${50 * share}%`;

@@ -32,7 +32,9 @@ function superscript(n) {
 }
 
 function integer(n) {
-  return Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+  return Math.round(n)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 function percent(p) {
@@ -58,8 +60,20 @@ let palette = {};
 
 function readPalette() {
   palette = {};
-  for (const name of ["paper", "ink", "negative", "negative-far", "positive", "positive-far", "muted", "line", "accent",
-                      "query", "key", "value"]) {
+  for (const name of [
+    "paper",
+    "ink",
+    "negative",
+    "negative-far",
+    "positive",
+    "positive-far",
+    "muted",
+    "line",
+    "accent",
+    "query",
+    "key",
+    "value",
+  ]) {
     palette[name] = cssColor(`--${name}`);
   }
   palette.unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // larger on a projector
@@ -75,13 +89,15 @@ function rgb(color) {
 }
 
 function along(colors, share) {
-  const place = Math.max(0, Math.min(1, share)) * (colors.length - 1), i = Math.min(colors.length - 2, Math.floor(place));
+  const place = Math.max(0, Math.min(1, share)) * (colors.length - 1);
+  const i = Math.min(colors.length - 2, Math.floor(place));
   return rgb(mix(colors[i], colors[i + 1], place - i));
 }
 
 // A ramp of 257 colours, made anew when the palette changes: looking a colour up is much faster than mixing it.
 function ramp(stops) {
-  let made = null, table = [];
+  let made = null;
+  let table = [];
   return (share) => {
     if (made !== palette) {
       made = palette;
@@ -92,8 +108,12 @@ function ramp(stops) {
   };
 }
 
-const SIGNED = ramp(() => ["negative-far", "negative", "paper", "positive", "positive-far"].map((name) => palette[name]));
-const AMOUNTS = Object.fromEntries(["ink", "accent"].map((tone) => [tone, ramp(() => [palette.paper, palette[tone]])]));
+const SIGNED = ramp(() =>
+  ["negative-far", "negative", "paper", "positive", "positive-far"].map((name) => palette[name]),
+);
+const AMOUNTS = Object.fromEntries(
+  ["ink", "accent"].map((tone) => [tone, ramp(() => [palette.paper, palette[tone]])]),
+);
 
 // A scale maps values to colours, and says what its legend has to.
 function signedScale(largest, unit = "") {
