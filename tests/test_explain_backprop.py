@@ -110,7 +110,7 @@ def test_the_neuron_is_the_model_s_own(run, chapter, subject):
     assert set(np.argsort(-np.abs(w * x))[:2]) == {first, second}
     names = [
         f"{letter}{sub}"
-        for sub in ("".join("₀₁₂₃₄₅₆₇₈₉"[int(d)] for d in str(i + 1)) for i in (first, second))
+        for sub in ("".join("₀₁₂₃₄₅₆₇₈₉"[int(d)] for d in str(i)) for i in (first, second))
         for letter in "xw"
     ]
     assert [value[name] for name in names] == [x[first], w[first], x[second], w[second]]

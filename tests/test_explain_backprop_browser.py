@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install minigrad[browser]")
 
 from explain_run import make_run
-from test_explain_browser import Visit, browser, write_page  # noqa: F401
+from test_explain_browser import Visit, both_sides, browser, plain, write_page  # noqa: F401
 
 from transformer.explain import Material, Subject, page_data
 
@@ -33,16 +33,6 @@ def visit(browser, address):  # noqa: F811
     assert visit.complaints == []
     assert visit.requests == [address]
     visit.page.close()
-
-
-def plain(text):
-    """Return a number as the page writes it as a float."""
-    text = text.strip().replace("−", "-").removeprefix("× ")
-    powers = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-    mantissa, _, exponent = text.partition("·10")
-    return (
-        float(mantissa) * 10 ** int(exponent.translate(powers) or 0) if exponent else float(mantissa.rstrip("%"))
-    )
 
 
 def gradients(visit, figure):
@@ -102,11 +92,8 @@ def test_the_formulas_of_the_head_multiply_out(visit):
         step.click()
         seen.append(page.inner_text(f"{figure} .walk-panel .readout").split("\n")[0])
     for formula in seen:
-        terms, result = formula.rpartition(" = ")[0], plain(formula.rpartition(" = ")[2])
-        terms = terms.split(" = ")[-1].replace(" smaller products that make ", "@")
-        terms = re.sub(r"\+ \d+@", "+ ", terms)
-        terms = re.sub(r"([\d.−]+)·10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", lambda m: repr(plain(m.group(0))), terms)
-        assert eval(terms.replace("−", "-").replace("·", "*")) == pytest.approx(result, rel=0.02)
+        terms, result = both_sides(formula)
+        assert terms == pytest.approx(result, rel=0.02)
     assert len(seen) == 4
     page.locator(f"{figure} button", has_text="Back").click()
     cell = page.locator(f"{figure} .walk-table .result td[tabindex]").nth(1)
@@ -131,7 +118,7 @@ def test_the_button_takes_a_step_down(visit, data, learned):
     assert shown[2] == pytest.approx(after["loss"] - before["loss"], rel=1e-2)
     chances = [plain(page.inner_text(cells[row].format(3))) for row in range(2)]
     assert chances[1] > chances[0]
-    assert chances[1] == pytest.approx(100 * math.exp(-after["loss"]), rel=2e-2)
+    assert chances[1] == pytest.approx(math.exp(-after["loss"]), rel=2e-2)
     assert "likelier" in page.inner_text(figure)
     page.locator(f"{figure} button", has_text="Start again").click()
     assert page.inner_text(cells[1].format(2)) == ""

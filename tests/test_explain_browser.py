@@ -5,6 +5,7 @@ system's packages (``apt-get install chromium``) or from ``playwright install ch
 """
 
 import json
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -174,19 +175,28 @@ def test_the_bars_are_the_model_s_own_and_move_with_training(visit, material, da
         figure = visit.figure("prediction-bars")
         labels = visit.texts(f"{figure} .bar-label")
         assert labels[:10] == [data["vocabulary"][id] for id in order]
-        shown = [read_percent(text) for text in visit.texts(f"{figure} .bar-value")]
+        shown = [plain(text) for text in visit.texts(f"{figure} .bar-value")]
         assert shown[:10] == pytest.approx([p[id].item() for id in order], rel=0.02, abs=6e-4)
         assert sum(shown) == pytest.approx(1, abs=0.006)
         assert visit.texts("#timeline output")[0].startswith(f"step {SNAPSHOTS[step]}")
 
 
-def read_percent(text):
-    return (
-        float(text.rstrip("%")) / 100 if text.endswith("%") else float(text.replace("·10", "e").translate(SUPER))
-    )
+def plain(text):
+    """Return a number as the page writes it as a float; 40.6% is 0.406."""
+    mantissa, _, exponent = text.strip().replace("−", "-").replace(",", "").removeprefix("× ").partition("·10")
+    powers = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+    share = 0.01 if mantissa.endswith("%") else 1.0
+    return share * float(mantissa.rstrip("%")) * 10.0 ** int(exponent.translate(powers) or 0)
 
 
-SUPER = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+def both_sides(formula):
+    """Return what a printed formula's terms make, and the result that stands after them."""
+    terms, _, result = formula.rpartition(" = ")
+    terms = terms.split("= ")[-1].replace(" smaller products that make ", "@").replace("×", "*")
+    terms = re.sub(r"\+ \d+@", "+ ", terms)
+    number = r"−?[\d.,]+(?:·10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?"
+    terms = re.sub(number, lambda match: repr(plain(match.group())), terms)
+    return eval(terms.replace("−", "-")), plain(result)
 
 
 def test_all_that_moves_with_training_moves(visit):
@@ -220,7 +230,7 @@ def test_the_knobs_recompute_the_bars_as_python_does(visit, material, data, temp
         logits = material.model(mg.tensor([data["text"]["ids"]]))[0, -1]
     p = Sampling(temperature, top_k, top_p).distribution(logits)
     order = logits.sort(descending=True, stable=True)[1].tolist()[:12]
-    shown = [read_percent(text) for text in visit.texts(f"{figure} .bar-value")]
+    shown = [plain(text) for text in visit.texts(f"{figure} .bar-value")]
     assert shown[:12] == pytest.approx([p[id].item() for id in order], rel=0.02, abs=6e-4)
     assert sum(shown) == pytest.approx(1, abs=0.006)
     visit.page.click(f"{figure} button:nth-of-type(2)")
@@ -228,11 +238,11 @@ def test_the_knobs_recompute_the_bars_as_python_does(visit, material, data, temp
     times = [int(text.split("drawn ")[1].replace(",", "")) for text in told]
     assert sum(times) == 1000
     for text, n in zip(told, times, strict=True):
-        share = read_percent(text.split(",")[0])
+        share = plain(text.split(",")[0])
         assert abs(n - 1000 * share) <= 6 * (1000 * share * (1 - share)) ** 0.5 + 2
     visit.page.click(f"{figure} button")
-    plain = [read_percent(text) for text in visit.texts(f"{figure} .bar-value")]
-    assert plain[0] == pytest.approx(Sampling().distribution(logits)[order[0]].item(), abs=1e-3)
+    reset = [plain(text) for text in visit.texts(f"{figure} .bar-value")]
+    assert reset[0] == pytest.approx(Sampling().distribution(logits)[order[0]].item(), abs=1e-3)
 
 
 def test_the_merge_slider_replays_the_tokenizer(browser, bpe_material, tmp_path):
@@ -288,17 +298,37 @@ def test_pointing_at_a_cell_shows_its_formula_with_the_captured_numbers(visit, d
     page, ids = visit.page, data["text"]["ids"]
     with mg.no_grad():
         _, cache = material.model.run_with_cache(mg.tensor([ids]))
-    weights = cache["blocks.0.attention.pattern"][0, 0, -1]
+    opened = data["chapters"]["projections"]["weights"][0]["head"]
+    weights = cache["blocks.0.attention.pattern"][0, opened, -1]
     canvas = page.locator('[data-figure="scores-matrix"] canvas')
     canvas.scroll_into_view_if_needed()
     canvas.focus()
     page.keyboard.press("End")
     said = visit.texts('[data-figure="scores-matrix"] .readout')[0]
     share = said.split(" = ")[-1].split(" of the row")[0]
-    assert read_percent(share) == pytest.approx(weights[-1].item(), abs=6e-4)
+    assert plain(share) == pytest.approx(weights[-1].item(), abs=6e-4)
     box = canvas.bounding_box()
     page.mouse.move(box["x"] + box["width"] - 6, box["y"] + 30)
     assert "exactly no weight" in visit.texts('[data-figure="scores-matrix"] .readout')[0]
+
+
+@pytest.mark.parametrize("name", ["projections-strips", "scores-why", "scores-mix", "output-table"])
+def test_sums_of_products_multiply_out(visit, name):
+    readout = visit.page.inner_text(f"{visit.figure(name)} .readout").split("\n")
+    (formula,) = [line for line in readout if "×" in line and "smaller products" in line]
+    terms, result = both_sides(formula)
+    assert terms == pytest.approx(result, rel=0.02, abs=0.02)
+
+
+def test_pointing_anywhere_is_answered_without_complaint(visit):
+    page = visit.page
+    page.add_style_tag(content="html { scroll-behavior: auto !important; }")
+    for drawing in page.locator("main .grid-canvas, main .chart svg").all():
+        drawing.scroll_into_view_if_needed()
+        box = drawing.bounding_box()
+        for across in (0.4, 0.8):
+            page.mouse.move(box["x"] + across * box["width"], box["y"] + box["height"] / 2)
+    assert visit.complaints == []
 
 
 def test_touch_reaches_the_cells(browser, address):

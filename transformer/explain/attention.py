@@ -18,10 +18,22 @@ SEQUENCES = 16  # random ones, of which the mean is taken
 
 
 def projections(subject: Subject) -> dict[str, Any]:
-    """Return how many numbers the projections have; the vectors themselves are among the captured tensors."""
+    """Return how many numbers the projections have, and those of one head.
+
+    The vectors themselves are among the captured tensors.  The page opens with that head.
+    """
     config = subject.config
     bias = config.d_k if config.bias else 0
-    return {"numbers_each": config.d_model * config.d_k + bias, "weights": [head_weights(subject, 0, 0)]}
+    return {
+        "numbers_each": config.d_model * config.d_k + bias,
+        "weights": [head_weights(subject, 0, most_decided_head(subject))],
+    }
+
+
+def most_decided_head(subject: Subject) -> int:
+    """Return the head of the first block whose queries give most weight to a single key, on average."""
+    pattern = subject.cache["blocks.0.attention.pattern"]  # (H, T, T)
+    return int(pattern.amax(-1).mean(-1).argmax().item())
 
 
 def head_weights(subject: Subject, layer: int, head: int) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def neuron(subject: Subject, cache: dict[str, Tensor], gradients: dict[str, Tens
     x1, w1, x2, w2 = (leaf(tensor[i]) for i in (first, second) for tensor in (x, w))
     others = leaf(products.sum() - products[first] - products[second])
     bias = leaf(ffn.expand.bias[unit])
-    name1, name2 = subscript(first + 1), subscript(second + 1)
+    name1, name2 = subscript(first), subscript(second)
     product1, product2 = w1 * x1, w2 * x2
     both, rest = product1 + product2, others + bias
     total = both + rest

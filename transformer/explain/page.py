@@ -11,7 +11,7 @@ from typing import Any
 
 from transformer.explain.data import CHAPTERS
 
-SCRIPTS = ("core", "scales", "parts", "grid", "charts", *CHAPTERS, "start")
+SCRIPTS = ("core", "scales", "parts", "grid", "charts", "columns", "walk", *CHAPTERS, "start")
 """The files in ``assets/scripts``, in the order in which they are joined."""
 
 

@@ -4,348 +4,277 @@ const isPre = () => page.data.model.norm === "pre";
 
 // x, the change, their sum and the normalised vector of a part ("attention" or "ffn") of a block.
 function partOf(layer, part, token) {
-  const sum = tensor(`blocks.${layer}.residual_${part}`).row(token);
-  const change = tensor(`blocks.${layer}.${part}.out`).row(token);
-  const normalised = tensor(`blocks.${layer}.norm_${part}`).row(token);
-  let x = blockInput(layer, token);
-  if (part === "ffn")
-    x = tensor(`blocks.${layer}.${isPre() ? "residual_attention" : "norm_attention"}`).row(token);
-  return { x, change, sum, normalised };
+  const vector = (name) => tensor(`blocks.${layer}.${name}`).row(token);
+  const between = isPre() ? "residual_attention" : "norm_attention";
+  return {
+    x: part === "attention" ? blockInput(layer, token) : vector(between),
+    change: vector(`${part}.out`),
+    sum: vector(`residual_${part}`),
+    normalised: vector(`norm_${part}`),
+  };
 }
 
 const PARTS = { attention: "attention", ffn: "feed-forward" };
 
+// Choosers of a token, a block and one of its parts; change(part) is called when another part is chosen.
 function choosePart(root, change) {
-  return choice(root, {
-    label: "Part",
-    options: Object.values(PARTS),
-    value: 0,
-    change: (i) => change(Object.keys(PARTS)[i]),
-  });
+  chooseToken(root);
+  const bar = controls(root);
+  chooseLayer(bar);
+  choice(bar, { label: "Part", options: Object.values(PARTS), change: (i) => change(Object.keys(PARTS)[i]) });
 }
 
 figure("blocks-parameters", [], (root) => {
-  const { parameters } = chapterData("blocks");
+  const { embedding, attention, ffn, norms, block, rest, total } = chapterData("blocks").parameters;
   const { n_layers } = page.data.model;
-  const update = bars(root, { label: "Numbers learned by each part", format: integer });
-  const items = [
-    { label: "embedding table", value: parameters.embedding },
-    ...Array.from({ length: n_layers }, (_, i) => ({ label: `block ${i + 1}`, value: parameters.block })),
-  ];
-  if (parameters.rest) items.push({ label: "all else", value: parameters.rest });
-  update(items);
+  partTitle(root, "Numbers to learn");
+  const showBars = bars(root, { label: "Numbers to learn", format: integer });
+  const blocks = Array.from({ length: n_layers }, (_, i) => ({ label: `block ${i + 1}`, value: block }));
+  const others = rest ? [{ label: "all else", value: rest }] : [];
+  showBars([{ label: "embedding table", value: embedding }, ...blocks, ...others]);
+  const large = `${integer(attention)} in attention, ${integer(ffn)} in the feed-forward network`;
+  const terms = `${integer(embedding)} + ${n_layers} × ${integer(block)}${rest ? ` + ${integer(rest)}` : ""}`;
   note(
     root,
-    `Each block: ${integer(parameters.attention)} in attention, ${integer(parameters.ffn)} in the feed-forward network, ${integer(parameters.norms)} in its two LayerNorms. `,
-    `${integer(parameters.embedding)} + ${n_layers} × ${integer(parameters.block)}${parameters.rest ? ` + ${integer(parameters.rest)}` : ""} = `,
-    strong(integer(parameters.total)),
+    `Each block: ${large}, ${integer(norms)} in its two LayerNorms. ${terms} = `,
+    strong(integer(total)),
     ".",
   );
-  return null;
 });
 
 figure("blocks-guesses", ["token"], (root) => {
   const { guesses } = chapterData("blocks");
   const { tokens, ids } = page.data.text;
-  const set = chooseToken(root, "After which token?");
+  chooseToken(root, "After which token?");
   const names = guesses.map((_, s) => (s === 0 ? "before block 1" : `after block ${s}`));
-  const body = el("ol", { class: "guesses" });
-  root.append(body, el("p", { class: "part-title" }, "Probability of the token that really came next"));
-  const scale = amountScale(1, "probability");
-  const n = tokens.length - 1;
-  let view = null;
-  let show;
-  if (n > 0) {
-    view = grid(root, {
+  const list = el("ol", { class: "guesses" });
+  root.append(list);
+  const predicted = tokens.length - 1; // after how many tokens the next one is known
+  let showCells = () => {};
+  if (predicted > 0) {
+    partTitle(
+      root,
+      "Probability of the token that really came next ",
+      el("small", {}, "a column after each token"),
+    );
+    const scale = amountScale(1, "probability");
+    showCells = grid(root, {
       label: "Probability of the true next token after each block",
       rows: guesses.length,
-      columns: n,
+      columns: predicted,
       largestCell: 30,
       cellHeight: 22,
       rowLabels: names,
-      columnLabels: tokens.slice(0, n),
+      columnLabels: tokens.slice(0, predicted),
       color: (r, c) => scale.color(guesses[r][c].target),
       pick: (r, c) => choose({ token: c }),
-      describe: (r, c) =>
-        show([
-          "After ",
-          tokenName(tokens[c]),
-          ` at ${c} came `,
-          tokenName(tokens[c + 1]),
-          `; ${names[r]} the model gives it `,
-          strong(percent(guesses[r][c].target)),
-        ]),
+      describe: (r, c) => {
+        const what = ["After ", tokenName(tokens[c]), ` at ${c} came `, tokenName(tokens[c + 1])];
+        show([...what, `; ${names[r]} the model gives it `, strong(percent(guesses[r][c].target))]);
+      },
     });
     legend(root, scale);
-    show = readout(root);
-    view.update({}, [guesses.length - 1, 0]);
+    const show = readout(root);
+    showCells({}, [guesses.length - 1, 0]);
   }
+  const guess = (id, p, next) => {
+    const share = { "--share": `${100 * p}%` };
+    const name = el("b", {}, page.data.vocabulary[id]);
+    return el("span", { class: id === next ? "guess true" : "guess", style: share }, name, ` ${percent(p)}`);
+  };
   return () => {
-    const t = page.state.token;
-    const next = ids[t + 1];
-    set();
-    body.replaceChildren(
-      ...guesses.map((rows, s) =>
-        el(
+    const { token } = page.state;
+    list.replaceChildren(
+      ...guesses.map((rows, s) => {
+        const { tokens: found, probabilities } = rows[token];
+        const row = found.map((id, i) => guess(id, probabilities[i], ids[token + 1]));
+        return el(
           "li",
           {},
           el("span", { class: "guess-stage" }, names[s]),
-          el(
-            "span",
-            { class: "guess-list" },
-            rows[t].tokens.map((id, i) =>
-              el(
-                "span",
-                {
-                  class: id === next ? "guess true" : "guess",
-                  style: { "--share": `${100 * rows[t].probabilities[i]}%` },
-                },
-                el("b", {}, page.data.vocabulary[id]),
-                ` ${percent(rows[t].probabilities[i])}`,
-              ),
-            ),
-          ),
-        ),
-      ),
+          el("span", { class: "guess-list" }, row),
+        );
+      }),
     );
-    if (view) view.update({ chosen: { column: t < n ? t : undefined } });
+    showCells({ chosen: { column: token < predicted ? token : -1 } });
   };
 });
 
 figure("blocks-stream", ["token"], (root) => {
-  const set = chooseToken(root);
-  const update = bars(root, { label: "Length of the change that each part makes" });
+  chooseToken(root);
+  partTitle(
+    root,
+    "What each part of each block adds ",
+    el("small", {}, "length of the change, on that of the vector"),
+  );
+  const showBars = bars(root, { label: "Length of the change that each part makes" });
   return () => {
-    set();
     const items = [];
     for (let layer = 0; layer < page.data.model.n_layers; layer++) {
       for (const [part, name] of Object.entries(PARTS)) {
         const { x, change } = partOf(layer, part, page.state.token);
-        items.push({
-          label: `block ${layer + 1}, ${name}`,
-          value: length(change),
-          mark: length(x),
-          text: `${number(length(change))} on ${number(length(x))}`,
-        });
+        const [value, mark] = [length(change), length(x)];
+        items.push({ label: `${layer + 1} ${name}`, value, mark, text: `${number(value)} on ${number(mark)}` });
       }
     }
-    update(items, Math.max(...items.map((item) => Math.max(item.value, item.mark))));
+    showBars(items, Math.max(...items.flatMap(({ value, mark }) => [value, mark])));
   };
 });
 
 figure("blocks-sum", ["token", "layer"], (root) => {
-  const width = page.data.model.d_model;
-  const set = chooseToken(root);
-  const bar = controls(root);
-  const setLayer = chooseLayer(bar);
   let part = "attention";
-  let vectors = {};
-  let show;
-  choosePart(bar, (name) => {
-    part = name;
+  let vectors = null;
+  choosePart(root, (chosen) => {
+    part = chosen;
     draw();
   });
-  const view = strips(root, {
+  const showStrips = strips(root, {
     label: "Input, change and sum",
-    width,
+    width: page.data.model.d_model,
     lines: 3,
     cellHeight: 24,
-    describe: (r, c) =>
-      show([
-        `Number ${c + 1}: x + change = ${number(vectors.x[c])} + ${inside(vectors.change[c])} = `,
-        strong(number(vectors.sum[c])),
-      ]),
+    describe: (r, c) => {
+      const terms = `${number(vectors.x[c])} + ${inside(vectors.change[c])}`;
+      show([`In dimension ${c}: x + change = ${terms} = `, strong(number(vectors.sum[c]))]);
+    },
   });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  root.append(el("p", { class: "part-title" }, "Lengths of the three vectors"));
-  const lengths = bars(root, { label: "Lengths" });
-  show = readout(root);
+  const showScale = legend(root);
+  partTitle(root, "Lengths of the three vectors");
+  const showBars = bars(root, { label: "Lengths" });
+  const show = readout(root);
   function draw() {
     vectors = partOf(page.state.layer, part, page.state.token);
-    const { x, change, sum } = vectors;
-    const scale = view.update(
-      [
-        { label: "x", values: x },
-        { label: "change", values: change },
-        { label: "sum", values: sum },
-      ],
-      [1, largestAt(change)],
-    );
-    scalePlace.replaceChildren(legend(null, scale, "value"));
-    lengths(
-      [
-        ["x", x],
-        ["change", change],
-        ["sum", sum],
-      ].map(([label, values]) => ({ label, value: length(values) })),
-    );
+    const lines = ["x", "change", "sum"].map((label) => ({ label, values: vectors[label] }));
+    showScale(showStrips(lines, [1, largestAt(vectors.change)]), "value");
+    showBars(lines.map(({ label, values }) => ({ label, value: length(values) })));
   }
-  return () => {
-    set();
-    setLayer();
-    draw();
-  };
+  return draw;
 });
 
-function meanAndDeviation(values) {
-  const mean = values.reduce((a, b) => a + b, 0) / values.length;
-  const variance = values.reduce((a, b) => a + (b - mean) ** 2, 0) / values.length;
-  return { mean, variance, deviation: Math.sqrt(variance) };
+function meanAndVariance(values) {
+  const average = mean(values);
+  return { average, variance: mean(values.map((x) => (x - average) ** 2)) };
 }
 
 figure("blocks-norm", ["token", "layer"], (root) => {
-  const width = page.data.model.d_model;
-  const epsilon = page.data.model.layer_norm_eps;
+  const { d_model, layer_norm_eps: epsilon } = page.data.model;
   const { norms } = chapterData("blocks");
-  const set = chooseToken(root);
-  const bar = controls(root);
-  const setLayer = chooseLayer(bar);
   let part = "attention";
-  let rows = [];
-  let about = {};
-  let gain = [];
-  let shift = [];
-  let show;
-  choosePart(bar, (name) => {
-    part = name;
+  choosePart(root, (chosen) => {
+    part = chosen;
     draw();
   });
-  const view = strips(root, {
+  const showStrips = strips(root, {
     label: "The vector before and after LayerNorm",
-    width,
+    width: d_model,
     lines: 3,
     cellHeight: 26,
     describe: explain,
   });
-  const scalePlace = el("div");
+  const showScale = legend(root);
   const table = el("div", { class: "scroll" });
-  root.append(scalePlace, table);
-  show = readout(root);
+  root.append(table);
+  const show = readout(root);
+  let lines = [];
+  let gain = [];
+  let shift = [];
+
   function explain(r, c) {
+    const [before, normal, after] = lines.map(({ values }) => values[c]);
+    const { average, variance } = meanAndVariance(lines[0].values);
+    const centred = `(${number(before)} − ${inside(average)})`;
+    const deviation = `√(${number(variance)} + ${number(epsilon, 2)})`;
+    const rescaled = `· ${inside(gain[c])} + ${inside(shift[c])}`;
     show(
-      [
-        `(x − μ) / √(σ² + ε) · γ + β = (${number(rows[0][c])} − ${inside(about.mean)}) / √(${number(about.variance)} + ${number(epsilon, 2)}) · ${inside(gain[c])} + ${inside(shift[c])} = `,
-        strong(number(rows[2][c])),
-      ],
-      `Number ${c + 1} of ${width}; without the gain and the shift it would be ${number(rows[1][c])}.`,
+      [`(x − μ) / √(σ² + ε) · γ + β = ${centred} / ${deviation} ${rescaled} = `, strong(number(after))],
+      `Dimension ${c} of ${d_model}; without the gain and the shift it would be ${number(normal)}.`,
     );
   }
+
   function draw() {
     const { token, layer } = page.state;
-    const vectors = partOf(layer, part, token);
+    const { x, sum: added, normalised } = partOf(layer, part, token);
     const norm = norms[layer][`norm_${part}`];
     gain = unpackOnce(norm.gain).numbers;
     shift = unpackOnce(norm.shift).numbers;
-    const before = isPre() ? vectors.x : vectors.sum;
-    about = meanAndDeviation(before);
-    rows = [before, before.map((x) => (x - about.mean) / Math.sqrt(about.variance + epsilon)), vectors.normalised];
-    const names = ["before", "mean 0, variance 1", "· γ + β"];
-    const scale = view.update(
-      rows.map((values, i) => ({ label: names[i], values })),
-      [2, largestAt(rows[2])],
-    );
-    scalePlace.replaceChildren(legend(null, scale, "value"));
-    table.replaceChildren(
-      el(
-        "table",
-        {},
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            ["", "mean", "standard deviation", "variance"].map((name) => el("th", {}, name)),
-          ),
-        ),
-        el(
-          "tbody",
-          {},
-          rows.map((values, i) => {
-            const { mean, deviation, variance } = meanAndDeviation(values);
-            return el(
-              "tr",
-              {},
-              el("td", {}, names[i]),
-              [mean, deviation, variance].map((x) =>
-                el("td", {}, Math.abs(x) < 1e-5 ? `${number(x, 2)}` : number(x)),
-              ),
-            );
-          }),
-        ),
-      ),
-    );
+    const before = isPre() ? x : added;
+    const { average, variance } = meanAndVariance(before);
+    lines = [
+      { label: "before", values: before },
+      {
+        label: "mean 0, variance 1",
+        values: before.map((value) => (value - average) / Math.sqrt(variance + epsilon)),
+      },
+      { label: "· γ + β", values: normalised },
+    ];
+    showScale(showStrips(lines, [2, largestAt(normalised)]), "value");
+    table.replaceChildren(momentsTable(lines));
   }
-  return () => {
-    set();
-    setLayer();
-    draw();
-  };
+  return draw;
 });
+
+// The mean, standard deviation and variance of each line's values.
+function momentsTable(lines) {
+  const text = (x) => number(x, Math.abs(x) < 1e-5 ? 2 : 3); // a mean of zero, but for rounding
+  const row = ({ label, values }) => {
+    const { average, variance } = meanAndVariance(values);
+    const cells = [average, Math.sqrt(variance), variance].map((x) => el("td", {}, text(x)));
+    return el("tr", {}, el("td", {}, label), cells);
+  };
+  const names = ["", "mean", "standard deviation", "variance"].map((name) => el("th", {}, name));
+  return el("table", {}, el("thead", {}, el("tr", {}, names)), el("tbody", {}, lines.map(row)));
+}
 
 figure("blocks-ffn", ["token", "layer"], (root) => {
   const { d_ff, activation } = page.data.model;
   const { tokens } = page.data.text;
-  const set = chooseToken(root);
-  const bar = controls(root);
-  const setLayer = chooseLayer(bar);
+  chooseToken(root);
+  chooseLayer(controls(root));
   const across = [64, 48, 32, 24, 16, 8].find((n) => d_ff % n === 0) || Math.ceil(Math.sqrt(d_ff));
-  const down = Math.ceil(d_ff / across);
-  const title = el("p", { class: "part-title" });
-  root.append(title);
+  const title = partTitle(root);
+  const formula = activation === "relu" ? "max(0, w · x + b)" : "gelu(w · x + b)";
+  let hidden = null; // (T, d_ff)
   let units = [];
-  let show;
-  const view = grid(root, {
+  const showCells = grid(root, {
     label: "Hidden units of the feed-forward network",
-    rows: down,
+    rows: Math.ceil(d_ff / across),
     columns: across,
     largestCell: 16,
     color: () => "transparent",
     describe: (r, c) => {
       const i = r * across + c;
       if (i >= d_ff) return;
-      const all = tokens.map((_, t) => tensor(`blocks.${page.state.layer}.ffn.hidden`).at(t, i));
+      const all = tokens.map((_, t) => hidden.at(t, i));
       const most = ranked(all)
         .slice(0, 3)
         .filter((t) => all[t] > 0);
+      const places = most.map((t, j) => [j ? ", " : "", tokenName(tokens[t]), ` at ${t} (${number(all[t])})`]);
       show(
         [
-          `Unit ${i + 1}: ${activation === "relu" ? "max(0, w · x + b)" : "gelu(w · x + b)"} = `,
+          `Unit ${i}: ${formula} = `,
           strong(number(units[i])),
-          units[i] === 0 ? ": it does not react to this token" : "",
+          units[i] ? "" : ": it does not react to this token",
         ],
-        most.length
-          ? [
-              "In your text it reacts most to ",
-              most.map((t, j) => [j ? ", " : "", tokenName(tokens[t]), ` at ${t} (${number(all[t])})`]),
-            ]
-          : "It reacts to no token of your text.",
+        most.length ? ["In your text it reacts most to ", places] : "It reacts to no token of your text.",
       );
     },
   });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  show = readout(root);
+  const showScale = legend(root);
+  const show = readout(root);
   return () => {
     const { token, layer } = page.state;
-    const all = tensor(`blocks.${layer}.ffn.hidden`);
-    set();
-    setLayer();
-    units = all.row(token);
+    hidden = tensor(`blocks.${layer}.ffn.hidden`);
+    units = hidden.row(token);
     const lit = units.filter((x) => x > 0).length;
-    const scale = amountScale(largestSize(all.numbers), "activation", "accent");
-    title.replaceChildren(
-      `${integer(lit)} of ${integer(d_ff)} units are lit `,
-      el("small", {}, `at `, tokenName(tokens[token]), ` in block ${layer + 1}`),
-    );
-    const at = largestAt(units);
-    view.update(
-      {
-        color: (r, c) => (r * across + c < d_ff ? scale.color(Math.max(0, units[r * across + c])) : "transparent"),
-      },
-      [Math.floor(at / across), at % across],
-    );
-    scalePlace.replaceChildren(legend(null, scale));
+    const where = el("small", {}, "at ", tokenName(tokens[token]), ` in block ${layer + 1}`);
+    title.replaceChildren(`${integer(lit)} of ${integer(d_ff)} units are lit `, where);
+    const scale = amountScale(largestSize(hidden.numbers), "activation", "accent");
+    const most = largestAt(units);
+    const color = (r, c) => {
+      const i = r * across + c;
+      return i < d_ff ? scale.color(Math.max(0, units[i])) : "transparent";
+    };
+    showCells({ color }, [Math.floor(most / across), most % across]);
+    showScale(scale);
   };
 });

@@ -1,24 +1,32 @@
 // Curves and points over two axes, as SVG.
 
+const LETTER = 6.6; // the width of a letter of an axis, in pixels
+
+const svgLine = (kind, x1, y1, x2, y2) => svg("line", { class: kind, x1, y1, x2, y2 });
+const svgText = (kind, x, y, text, anchor = "middle") =>
+  svg("text", { class: kind, x, y, "text-anchor": anchor }, text);
+const sidewaysText = (kind, x, y, text, anchor = "middle") =>
+  svg("text", { class: kind, transform: `translate(${x} ${y}) rotate(-90)`, "text-anchor": anchor }, text);
+
+// Put a new drawing in the place of the last one, which may have had the keyboard.
+function replaceDrawing(box, drawing) {
+  const focused = box.firstChild && document.activeElement === box.firstChild;
+  box.replaceChildren(drawing);
+  if (focused) drawing.focus({ preventScroll: true });
+}
+
+// --- axes ---------------------------------------------------------------------------------------------------
+
 // Round steps for an axis from `low` to `high`.
 function ticks(low, high, count = 5) {
-  const span = high - low || 1;
-  const rough = span / count;
+  const rough = (high - low || 1) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
   const found = [];
-  for (let x = Math.ceil(low / step - 1e-9) * step; x <= high + step * 1e-6; x += step)
+  for (let x = Math.ceil(low / step - 1e-9) * step; x <= high + step * 1e-6; x += step) {
     found.push(Math.abs(x) < step * 1e-6 ? 0 : x);
+  }
   return found;
-}
-
-// Places for labels in a column, from above to below: near where they belong, but at least `gap` apart, none below `lowest`.
-function apart(wanted, gap, lowest) {
-  const places = [...wanted];
-  for (let i = 1; i < places.length; i++) places[i] = Math.max(places[i], places[i - 1] + gap);
-  for (let i = places.length - 1; i >= 0; i--)
-    places[i] = Math.min(places[i], i + 1 < places.length ? places[i + 1] - gap : lowest);
-  return places;
 }
 
 // A tick's number without trailing zeros.
@@ -26,375 +34,214 @@ function tickText(x) {
   return Math.abs(x) >= 1000 ? integer(x) : String(Number(x.toPrecision(6))).replace("-", "−");
 }
 
-// chart(root, {label, xLabel, yLabel, series: [{name, tone, points: [[x, y], …], dashed, dots}], levels: [{name, y}],
-//              verticals: [{name, x}], xLow, xHigh, yLow, yHigh, height, xTicks, xFormat, yFormat,
-//              describe(series, i), pick(series, i)})
-// Returns update(changes).  Arrow keys walk along the points of the first series.
+// Places for labels in a column, from above to below: near where they belong, but at least `gap` apart, none below
+// `lowest`.
+function apart(wanted, gap, lowest) {
+  const places = [...wanted];
+  for (let i = 1; i < places.length; i++) places[i] = Math.max(places[i], places[i - 1] + gap);
+  for (let i = places.length - 1; i >= 0; i--) {
+    places[i] = Math.min(places[i], i + 1 < places.length ? places[i + 1] - gap : lowest);
+  }
+  return places;
+}
+
+// Where a chart's lines go: the edges of its field in pixels, and from a value to its pixel.
+function chartField(options, width) {
+  const { unit } = palette;
+  const { series, levels = [] } = options;
+  const height = options.height * unit || Math.min(320, Math.max(200, width * 0.45));
+  const range = (low, high, values) => {
+    const finite = values.filter(Number.isFinite);
+    const from = low ?? Math.min(...finite);
+    const to = high ?? Math.max(...finite);
+    return from === to ? [from - 1, to + 1] : [from, to];
+  };
+  const points = series.flatMap((one) => one.points);
+  const [xLow, xHigh] = range(
+    options.xLow,
+    options.xHigh,
+    points.map(([x]) => x),
+  );
+  const [yLow, yHigh] = range(options.yLow, options.yHigh, [
+    ...points.map(([, y]) => y),
+    ...levels.map(({ y }) => y),
+  ]);
+  const left = (options.yLabel ? 58 : 46) * unit;
+  const right = width - (levels.length ? 86 : 12) * unit;
+  const top = 10 * unit;
+  const bottom = height - 40 * unit;
+  return {
+    ...{ width, height, left, right, top, bottom, xLow, xHigh, yLow, yHigh },
+    x: (value) => left + ((value - xLow) / (xHigh - xLow)) * (right - left),
+    y: (value) => bottom - ((value - yLow) / (yHigh - yLow)) * (bottom - top),
+  };
+}
+
+function chartAxes(field, { xTicks, xFormat = tickText, yFormat = tickText }) {
+  const { left, right, bottom, x, y } = field;
+  const drawn = [svgLine("chart-axis", left, bottom, right, bottom)];
+  for (const tick of ticks(field.yLow, field.yHigh)) {
+    drawn.push(svgLine("chart-grid", left, y(tick), right, y(tick)));
+    drawn.push(svgText("chart-tick", left - 6, y(tick) + 4, yFormat(tick), "end"));
+  }
+  let free = Infinity; // left of what is drawn already: of labels that would touch, the right one stays
+  for (const tick of [...(xTicks || ticks(field.xLow, field.xHigh, field.width < 480 ? 4 : 7))].reverse()) {
+    const text = xFormat(tick);
+    const half = (LETTER * palette.unit * [...text].length) / 2;
+    const middle = Math.min(x(tick), field.width - half);
+    if (middle + half > free) continue;
+    drawn.push(svgText("chart-tick", middle, bottom + 16 * palette.unit, text));
+    free = middle - half - 2;
+  }
+  return drawn;
+}
+
+// --- what stands in the field -------------------------------------------------------------------------------
+
+function chartLevels({ left, right, bottom, y }, levels) {
+  const sorted = [...levels].sort((a, b) => b.y - a.y);
+  const wanted = sorted.map((level) => y(level.y) + 4);
+  const places = apart(wanted, 13 * palette.unit, bottom + 2);
+  return sorted.flatMap((level, i) => [
+    svgLine("chart-level", left, y(level.y), right, y(level.y)),
+    svgText("chart-tick", right + 5, places[i], level.name, "start"),
+  ]);
+}
+
+function chartVerticals({ left, right, top, bottom, x }, verticals) {
+  return verticals.flatMap((mark) => {
+    const place = x(mark.x);
+    const [shift, anchor] = place > (left + right) / 2 ? [-5, "end"] : [5, "start"];
+    return [
+      svgLine("chart-vertical", place, top, place, bottom),
+      svgText("chart-tick", place + shift, top + 10, mark.name, anchor),
+    ];
+  });
+}
+
+function chartCurve({ x, y }, { points, tone, dashed, marks }) {
+  const visible = points.filter((point) => Number.isFinite(point[1]));
+  const path = visible.map((point, i) => `${i ? "L" : "M"}${x(point[0]).toFixed(2)} ${y(point[1]).toFixed(2)}`);
+  const drawn = [
+    svg("path", {
+      class: `chart-line ${dashed ? "dashed" : ""}`,
+      d: path.join(""),
+      style: `stroke: var(--${tone})`,
+    }),
+  ];
+  const dots = marks ? visible : [];
+  return [...drawn, ...dots.map((point) => chartDot(x(point[0]), y(point[1]), 3, tone))];
+}
+
+function chartNames({ x, y }, { points, tone, names, className }) {
+  return points.map(([px, py], i) =>
+    names[i]
+      ? svgText(`chart-name ${className(i)}`, x(px), y(py) + 4, names[i])
+      : chartDot(x(px), y(py), 1.3, tone),
+  );
+}
+
+function chartDot(cx, cy, r, tone) {
+  return svg("circle", { cx, cy, r, style: `fill: var(--${tone})` });
+}
+
+// --- a chart ------------------------------------------------------------------------------------------------
+
+// chart(root, {label, xLabel, yLabel, series, levels: [{name, y}], verticals: [{name, x}], xLow, xHigh, yLow,
+//              yHigh, height, xTicks, xFormat, yFormat, bare, describe(series, i), pick(series, i)})
+//
+// A series is a curve, {tone, points: [[x, y], …], dashed, marks}, or names at their places, {tone, points,
+// names, className(i)}, with a dot for each name that is empty.  A bare chart has no axes.
+//
+// Returns update(changes), where `at` = [series, i] is a place for the cursor.  Arrow keys move it along a series.
 function chart(root, options) {
   const box = el("div", { class: "chart" });
   root.append(box);
   let current = options;
-  let place = null;
-  let drawnWidth = 0;
+  let cursor = null; // [series, i]
+  let field = null;
 
   function draw() {
-    drawnWidth = box.clientWidth;
-    const width = Math.max(260, box.clientWidth);
-    const { unit } = palette;
-    const height = current.height * unit || Math.min(320, Math.max(200, width * 0.45));
-    const { series, levels = [], verticals = [], square = false } = current;
-    const points = series.flatMap((line) => line.points);
-    const inside = (list) => list.filter(Number.isFinite);
-    const range = (low, high, values) => {
-      const all = inside(values);
-      const from = low ?? Math.min(...all);
-      const to = high ?? Math.max(...all);
-      return from === to ? [from - 1, to + 1] : [from, to];
-    };
-    const [xLow, xHigh] = range(
-      current.xLow,
-      current.xHigh,
-      points.map((p) => p[0]),
-    );
-    const [yLow, yHigh] = range(current.yLow, current.yHigh, [
-      ...points.map((p) => p[1]),
-      ...levels.map((level) => level.y),
-    ]);
-    const left = (current.yLabel ? 58 : 46) * unit;
-    const right = (levels.length ? 86 : 12) * unit;
-    const top = 10 * unit;
-    const bottom = 40 * unit;
-    const x = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);
-    const y = (value) => height - bottom - ((value - yLow) / (yHigh - yLow)) * (height - top - bottom);
+    field = chartField(current, Math.max(260, box.clientWidth));
+    const { left, right, top, bottom, width, height } = field;
+    const moves = Boolean(current.describe);
     const drawing = svg("svg", {
-      viewBox: `0 0 ${width} ${height}`,
-      width,
-      height,
-      role: current.describe ? "application" : "img",
-      "aria-label": current.describe ? `${current.label}. Move with the arrow keys.` : current.label,
-      tabindex: current.describe ? 0 : null,
+      ...{ viewBox: `0 0 ${width} ${height}`, width, height },
+      role: moves ? "application" : "img",
+      "aria-label": moves ? `${current.label}. Move with the arrow keys.` : current.label,
+      tabindex: moves ? 0 : null,
     });
-    if (!square) {
-      for (const tick of ticks(yLow, yHigh)) {
-        drawing.append(
-          svg("line", { class: "chart-grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
-          svg(
-            "text",
-            { class: "chart-tick", x: left - 6, y: y(tick) + 4, "text-anchor": "end" },
-            (current.yFormat || tickText)(tick),
-          ),
-        );
-      }
-      for (const tick of current.xTicks || ticks(xLow, xHigh, width < 480 ? 4 : 7)) {
-        drawing.append(
-          svg(
-            "text",
-            {
-              class: "chart-tick",
-              x: x(tick),
-              y: height - bottom + 16 * unit,
-              "text-anchor": current.xFormat && x(tick) > width - right - 12 && !current.tight ? "end" : "middle",
-            },
-            current.xFormat ? current.xFormat(tick) : tickText(tick),
-          ),
-        );
-      }
-      drawing.append(
-        svg("line", {
-          class: "chart-axis",
-          x1: left,
-          x2: width - right,
-          y1: height - bottom,
-          y2: height - bottom,
-        }),
-      );
-    }
+    if (!current.bare) drawing.append(...chartAxes(field, current));
     drawing.append(
-      svg(
-        "text",
-        { class: "chart-label", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" },
-        current.xLabel || "",
-      ),
+      svgText("chart-label", (left + right) / 2, height - 6, current.xLabel || ""),
+      sidewaysText("chart-label", 11 * palette.unit, (top + bottom) / 2, current.yLabel || ""),
+      ...chartLevels(field, current.levels || []),
+      ...chartVerticals(field, current.verticals || []),
+      ...current.series.flatMap((one) => (one.names ? chartNames(field, one) : chartCurve(field, one))),
     );
-    if (current.yLabel)
-      drawing.append(
-        svg(
-          "text",
-          {
-            class: "chart-label",
-            transform: `translate(${11 * unit} ${(top + height - bottom) / 2}) rotate(-90)`,
-            "text-anchor": "middle",
-          },
-          current.yLabel,
-        ),
-      );
-    const sorted = [...levels].sort((a, b) => b.y - a.y);
-    const places = apart(
-      sorted.map((level) => y(level.y) + 4),
-      13 * unit,
-      height - bottom + 2,
-    );
-    for (const [i, level] of sorted.entries()) {
-      const at = places[i];
-      drawing.append(
-        svg("line", { class: "chart-level", x1: left, x2: width - right, y1: y(level.y), y2: y(level.y) }),
-        svg("text", { class: "chart-tick", x: width - right + 5, y: at }, level.name),
-      );
-    }
-    for (const mark of verticals) {
-      if (!Number.isFinite(mark.x)) continue;
-      const nearRight = x(mark.x) > (left + width - right) / 2;
-      drawing.append(
-        svg("line", {
-          class: `chart-vertical ${mark.tone || ""}`,
-          x1: x(mark.x),
-          x2: x(mark.x),
-          y1: top,
-          y2: height - bottom,
-        }),
-        svg(
-          "text",
-          {
-            class: "chart-tick",
-            x: x(mark.x) + (nearRight ? -5 : 5),
-            y: top + 10,
-            "text-anchor": nearRight ? "end" : "start",
-          },
-          mark.name || "",
-        ),
-      );
-    }
-    series.forEach((line, s) => {
-      const visible = line.points.filter((p) => Number.isFinite(p[1]));
-      if (!line.dots && !line.names) {
-        const path = visible.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(2)} ${y(p[1]).toFixed(2)}`).join("");
-        drawing.append(
-          svg("path", {
-            class: `chart-line ${line.dashed ? "dashed" : ""}`,
-            d: path,
-            style: `stroke: var(--${line.tone || "ink"})`,
-          }),
-        );
-      }
-      if (line.dots || line.marks || line.names) {
-        line.points.forEach((p, i) => {
-          if (!Number.isFinite(p[1])) return;
-          const name = line.labels && line.labels[i];
-          if (!line.names || !name)
-            drawing.append(
-              svg("circle", {
-                class: "chart-dot",
-                cx: x(p[0]),
-                cy: y(p[1]),
-                r: line.radius || 3,
-                style: `fill: var(--${line.tone || "ink"})`,
-              }),
-            );
-          if (name)
-            drawing.append(
-              svg(
-                "text",
-                {
-                  class: `chart-name ${line.className ? line.className(i) : ""}`,
-                  x: x(p[0]),
-                  y: y(p[1]) + (line.names ? 4 : -5),
-                  "text-anchor": "middle",
-                },
-                name,
-              ),
-            );
-        });
-      }
-      if (place && place[0] === s && line.points[place[1]]) {
-        const p = line.points[place[1]];
-        drawing.append(svg("circle", { class: "chart-cursor", cx: x(p[0]), cy: y(p[1]), r: 6 }));
-      }
-    });
-    const nearest = (event) => {
-      const frame = drawing.getBoundingClientRect();
-      const px = event.clientX - frame.left;
-      const py = event.clientY - frame.top;
-      let best = null;
-      let least = Infinity;
-      series.forEach((line, s) =>
-        line.points.forEach((p, i) => {
-          const far = Math.hypot(x(p[0]) - px, (current.square || line.dots ? 1 : 0.15) * (y(p[1]) - py));
-          if (far < least) [least, best] = [far, [s, i]];
-        }),
-      );
-      return best;
-    };
-    const go = (next, pick) => {
-      if (!next || (place && place[0] === next[0] && place[1] === next[1] && !pick)) return;
-      place = next;
-      const focused = document.activeElement === drawing;
-      draw();
-      if (focused) box.firstChild.focus({ preventScroll: true });
-      if (current.describe) current.describe(...place);
-      if (pick && current.pick) current.pick(...place);
-    };
-    if (current.describe) {
-      drawing.addEventListener("pointermove", (event) => go(nearest(event)));
-      drawing.addEventListener("pointerdown", (event) => go(nearest(event), true));
-      drawing.addEventListener("keydown", (event) => {
-        const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        const over = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-        if (!by && !over) return;
-        event.preventDefault();
-        const [s, i] = place || [0, -1];
-        const line = over ? (s + over + series.length) % series.length : s;
-        go([line, Math.max(0, Math.min(series[line].points.length - 1, i + (by || 0)))]);
-      });
-    }
-    box.replaceChildren(drawing);
+    const point = cursor && current.series[cursor[0]].points[cursor[1]];
+    if (point)
+      drawing.append(svg("circle", { class: "chart-cursor", cx: field.x(point[0]), cy: field.y(point[1]), r: 6 }));
+    replaceDrawing(box, drawing);
   }
-  new ResizeObserver(() => {
-    if (box.clientWidth !== drawnWidth) draw();
-  }).observe(box);
-  return (changes = {}) => {
-    const { at, ...others } = changes;
-    current = { ...current, ...others };
-    if (at) place = at;
+
+  function move(place, pick = false) {
+    if (!pick && cursor && cursor[0] === place[0] && cursor[1] === place[1]) return;
+    cursor = place;
     draw();
-    if (place && current.describe) current.describe(...place);
+    current.describe(...cursor);
+    if (pick && current.pick) current.pick(...cursor);
+  }
+
+  // The point nearest to the pointer: over curves, how far it is to the side counts most.
+  function nearest(event) {
+    const frame = box.firstChild.getBoundingClientRect();
+    const far = ([x, y]) =>
+      Math.hypot(
+        field.x(x) - event.clientX + frame.left,
+        (current.bare ? 1 : 0.15) * (field.y(y) - event.clientY + frame.top),
+      );
+    let best = [0, 0];
+    current.series.forEach((one, s) =>
+      one.points.forEach((point, i) => {
+        if (far(point) < far(current.series[best[0]].points[best[1]])) best = [s, i];
+      }),
+    );
+    return best;
+  }
+
+  if (options.describe) {
+    box.addEventListener("pointermove", (event) => move(nearest(event)));
+    box.addEventListener("pointerdown", (event) => move(nearest(event), true));
+    box.addEventListener("keydown", (event) => {
+      const along = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const over = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (!along && !over) return;
+      event.preventDefault();
+      const [s, i] = cursor || [0, -1];
+      const { series } = current;
+      if (over) move([(s + over + series.length) % series.length, Math.max(0, i)]);
+      else move([s, Math.max(0, Math.min(series[s].points.length - 1, i + along))]);
+    });
+  }
+  drawAtEveryWidth(box, draw);
+  return ({ at, ...changes } = {}) => {
+    current = { ...current, ...changes };
+    if (at) cursor = at;
+    draw();
+    if (cursor && current.describe) current.describe(...cursor);
   };
 }
 
 // The names of a chart's lines, each with its colour.
-function key(root, entries) {
+function chartKey(root, entries) {
+  const swatch = ({ tone, dashed }) =>
+    el("span", { class: dashed ? "key-line dashed" : "key-line", style: { color: `var(--${tone})` } });
   root.append(
     el(
       "div",
       { class: "key" },
-      entries.map(({ name, tone, dashed }) =>
-        el(
-          "span",
-          {},
-          el("span", { class: dashed ? "key-line dashed" : "key-line", style: { color: `var(--${tone})` } }),
-          name,
-        ),
-      ),
+      entries.map((entry) => el("span", {}, swatch(entry), entry.name)),
     ),
   );
-}
-
-// Upright bars above each token: rows of [{label, values, tone, signed, most, format}], one column for each token.
-// Returns update({rows, labels, chosen, at}).
-function columns(root, { label, describe = null, pick = null, rowHeight = 64 }) {
-  const box = el("div", { class: "chart" });
-  root.append(box);
-  let current = null;
-  let cursor = null;
-  let drawnWidth = 0;
-
-  function draw() {
-    if (!current || !box.clientWidth) return;
-    drawnWidth = box.clientWidth;
-    const { rows, labels, chosen } = current;
-    const n = labels.length;
-    const { unit } = palette;
-    const tall = rowHeight * unit;
-    const left = 64 * unit;
-    const width = box.clientWidth;
-    const step = Math.min(34 * unit, (width - left) / n);
-    const gap = 14 * unit;
-    const longest = Math.max(...labels.map((text) => [...text].length));
-    const upright = longest === 1 || longest * 7.2 * unit < step;
-    const bottom = upright ? 24 * unit : Math.min(96, 12 + 7.2 * longest) * unit;
-    const height = rows.length * (tall + gap) + bottom;
-    const drawing = svg("svg", {
-      viewBox: `0 0 ${width} ${height}`,
-      width,
-      height,
-      role: "application",
-      "aria-label": `${label}. Move with the arrow keys.`,
-      tabindex: 0,
-    });
-    if (cursor !== null)
-      drawing.append(
-        svg("rect", { class: "column-cursor", x: left + cursor * step, y: 0, width: step, height: height - 2 }),
-      );
-    rows.forEach((row, r) => {
-      const top = r * (tall + gap) + 8;
-      const most = row.most || largestSize(row.values) || 1;
-      const low = row.signed ? Math.min(0, ...row.values.filter(Number.isFinite)) : 0;
-      const high = row.signed ? Math.max(0, ...row.values.filter(Number.isFinite)) : most;
-      const y = (value) => top + tall - ((value - low) / (high - low || 1)) * tall;
-      drawing.append(
-        svg("text", { class: "chart-label", x: 0, y: top + tall / 2 + 4 }, row.label),
-        svg("line", { class: "chart-axis", x1: left, x2: left + step * n, y1: y(0), y2: y(0) }),
-      );
-      row.values.forEach((value, i) => {
-        if (!Number.isFinite(value)) {
-          drawing.append(
-            svg(
-              "text",
-              { class: "chart-tick", x: left + (i + 0.5) * step, y: y(0) - 3, "text-anchor": "middle" },
-              step > 15 ? "−∞" : "·",
-            ),
-          );
-          return;
-        }
-        const tone = row.signed ? (value < 0 ? "negative-far" : "positive-far") : row.tone || "ink";
-        drawing.append(
-          svg("rect", {
-            x: left + i * step + step * 0.12,
-            width: step * 0.76,
-            y: Math.min(y(value), y(0)),
-            height: Math.max(0.75, Math.abs(y(value) - y(0))),
-            style: `fill: var(--${tone})`,
-          }),
-        );
-      });
-    });
-    labels.forEach((text, i) => {
-      const x = left + (i + 0.5) * step;
-      const y = height - bottom + 8;
-      drawing.append(
-        svg(
-          "text",
-          {
-            class: `chart-name ${chosen === i ? "strong" : ""}`,
-            "text-anchor": upright ? "middle" : "end",
-            transform: upright ? `translate(${x} ${height - 6})` : `translate(${x + 4} ${y}) rotate(-90)`,
-          },
-          text,
-        ),
-      );
-    });
-    const go = (i, picked) => {
-      if (i === cursor && !picked) return;
-      cursor = Math.max(0, Math.min(n - 1, i));
-      const focused = document.activeElement === box.firstChild;
-      draw();
-      if (focused) box.firstChild.focus({ preventScroll: true });
-      if (describe) describe(cursor);
-      if (picked && pick) pick(cursor);
-    };
-    const at = (event) => Math.floor((event.clientX - drawing.getBoundingClientRect().left - left) / step);
-    drawing.addEventListener("pointermove", (event) => {
-      const i = at(event);
-      if (i >= 0 && i < n) go(i);
-    });
-    drawing.addEventListener("pointerdown", (event) => {
-      const i = at(event);
-      if (i >= 0 && i < n) go(i, true);
-    });
-    drawing.addEventListener("keydown", (event) => {
-      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (event.key !== "Enter" && !by) return;
-      event.preventDefault();
-      go((cursor ?? 0) + (by || 0), event.key === "Enter");
-    });
-    box.replaceChildren(drawing);
-  }
-  new ResizeObserver(() => {
-    if (box.clientWidth !== drawnWidth) draw();
-  }).observe(box);
-  return (changes) => {
-    current = { ...current, ...changes };
-    if (changes.at !== undefined) cursor = changes.at;
-    draw();
-    if (cursor !== null && describe) describe(cursor);
-  };
 }

@@ -6,107 +6,81 @@ function comparison() {
   return compare;
 }
 
-function phraseRows(root, compare) {
-  compare.tokens.forEach((tokens, which) =>
-    root.append(
-      el(
-        "p",
-        { class: "phrase" },
-        el("span", { class: "phrase-name" }, "AB"[which]),
-        tokens.map((text, i) =>
-          el("span", { class: i === compare.places[which] ? "piece fresh" : "piece" }, text),
-        ),
-      ),
-    ),
-  );
+function showPhrases(root, { tokens, places }) {
+  tokens.forEach((list, which) => phrase(root, "AB"[which], list, (i) => i === places[which]));
 }
 
-// Strips of both vectors and their difference at a stage; returns update(stage).
+const exactly = (x) => strong(x === 0 ? "0, exactly" : number(x));
+
+// Strips of both vectors and their difference; returns update(stage).
 function pairStrips(root, compare) {
   const vectors = unpackOnce(compare.vectors);
   const width = page.data.model.d_model;
-  let show;
-  let stage = 0;
   let rows = [];
-  const view = strips(root, {
+  const showStrips = strips(root, {
     label: "The two vectors and their difference",
     width,
     lines: 3,
     cellHeight: 24,
-    describe: (r, c) =>
+    describe: (r, c) => {
+      const [a, b, difference] = rows;
       show(
-        [
-          `Number ${c + 1}: `,
-          `A − B = ${number(rows[0][c])} − ${inside(rows[1][c])} = `,
-          strong(rows[2][c] === 0 ? "0, exactly" : number(rows[2][c])),
-        ],
-        `Over all ${width}: the largest difference is ${largestSize(rows[2]) === 0 ? "0, exactly" : number(largestSize(rows[2]))}.`,
-      ),
+        [`A[${c}] − B[${c}] = ${number(a[c])} − ${inside(b[c])} = `, exactly(difference[c])],
+        [`The largest difference of the ${width} numbers is `, exactly(largestSize(difference)), "."],
+      );
+    },
   });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  show = readout(root);
-  return (at) => {
-    stage = at;
+  const showScale = legend(root);
+  const show = readout(root);
+  return (stage) => {
     const a = vectors.row(0, stage);
     const b = vectors.row(1, stage);
     rows = [a, b, a.map((x, i) => x - b[i])];
-    const scale = view.update(
-      rows.map((values, i) => ({ label: ["A", "B", "A − B"][i], values })),
-      [2, largestAt(rows[2])],
-    );
-    scalePlace.replaceChildren(legend(null, scale, "value"));
+    const content = rows.map((values, i) => ({ label: ["A", "B", "A − B"][i], values }));
+    showScale(showStrips(content, [2, largestAt(rows[2])]), "value");
   };
 }
 
 figure("context-lookup", [], (root) => {
   const compare = comparison();
-  phraseRows(root, compare);
-  root.append(el("p", { class: "part-title" }, "The row of ", tokenName(compare.token), " in the table"));
-  const update = pairStrips(root, compare);
-  return () => update(0);
+  showPhrases(root, compare);
+  partTitle(root, "The row of ", tokenName(compare.token), " in the table");
+  pairStrips(root, compare)(0);
 });
 
 figure("context-layers", [], (root) => {
   const compare = comparison();
   const vectors = unpackOnce(compare.vectors);
-  const cosine = (s) => {
+  const names = compare.stages.map((name) => (name === "position" ? "+ position" : name));
+  const points = names.map((_, s) => {
     const a = vectors.row(0, s);
     const b = vectors.row(1, s);
-    return dot(a, b) / (length(a) * length(b));
-  };
-  const names = compare.stages.map((name) =>
-    name === "table" ? "table" : name === "position" ? "+ position" : name,
-  );
-  const points = names.map((_, s) => [s, cosine(s)]);
-  phraseRows(root, compare);
-  root.append(el("p", { class: "part-title" }, "Cosine of the two vectors of ", tokenName(compare.token)));
-  let at = names.length - 1;
-  let update;
-  let draw;
-  draw = chart(root, {
+    return [s, dot(a, b) / (length(a) * length(b))];
+  });
+  showPhrases(root, compare);
+  partTitle(root, "Cosine of the two vectors of ", tokenName(compare.token));
+  let stage = -1;
+  const showChart = chart(root, {
     label: "Cosine of the two vectors after each stage",
     height: 210,
     yHigh: 1,
-    yLow: Math.min(0.98, ...points.map((p) => p[1])) - 0.01,
-    xTicks: names.map((_, s) => s),
+    yLow: Math.min(0.98, ...points.map(([, y]) => y)) - 0.01,
+    xTicks: points.map(([x]) => x),
     xFormat: (s) => names[s],
     yLabel: "cosine",
-    series: [{ name: "cosine", tone: "ink", points, marks: true }],
-    pick: (_, i) => go(i),
-    describe: (_, i) => go(i),
+    series: [{ tone: "ink", points, marks: true }],
+    describe: (_, i) => lookAt(i),
   });
-  const bar = controls(root);
-  const set = choice(bar, { label: "Look at", options: names, value: at, change: (i) => go(i) });
-  update = pairStrips(root, compare);
-  const go = (i) => {
-    at = i;
-    set(i);
-    draw({ verticals: [{ x: i, name: number(points[i][1]) }] });
-    update(i);
-  };
-  go(at);
-  return null;
+  const markStage = choice(controls(root), { label: "Look at", options: names, change: lookAt });
+  const showPair = pairStrips(root, compare);
+  function lookAt(i) {
+    if (i === stage) return;
+    stage = i;
+    markStage(i);
+    showChart({ verticals: [{ x: i, name: number(points[i][1]) }] });
+    showPair(i);
+  }
+  lookAt(names.length - 1);
 });
 
 figure("context-change", [], (root) => {
@@ -116,18 +90,18 @@ figure("context-change", [], (root) => {
   const [stages, n] = moved.shape;
   const names = ["table", "+ position", ...Array.from({ length: stages - 2 }, (_, i) => `block ${i + 1}`)];
   const scale = amountScale(largestSize(moved.numbers), "largest change of a number");
-  let show;
-  root.append(
-    el(
-      "p",
-      { class: "part-title" },
-      `At position ${change.place}, `,
-      tokenName(change.old),
-      " was replaced by ",
-      tokenName(change.new),
-    ),
+  partTitle(
+    root,
+    `At position ${change.place}, `,
+    tokenName(change.old),
+    " was replaced by ",
+    tokenName(change.new),
   );
-  const view = grid(root, {
+  const reason = (c) => {
+    if (c < change.place) return "It stands before the changed token, which it can't see.";
+    return c === change.place ? "This is the changed token itself." : "It stands after the changed token.";
+  };
+  const showCells = grid(root, {
     label: "How far each token's vector moved",
     rows: stages,
     columns: n,
@@ -140,20 +114,11 @@ figure("context-change", [], (root) => {
     color: (r, c) => scale.color(moved.at(r, c)),
     describe: (r, c) =>
       show(
-        [
-          tokenName(tokens[c]),
-          ` at position ${c}, ${names[r]}: moved by `,
-          strong(moved.at(r, c) === 0 ? "exactly 0" : number(moved.at(r, c))),
-        ],
-        c < change.place
-          ? "It stands before the changed token, which it can't see."
-          : c === change.place
-            ? "This is the changed token itself."
-            : "It stands after the changed token.",
+        [tokenName(tokens[c]), ` at position ${c}, ${names[r]}: moved by `, exactly(moved.at(r, c))],
+        reason(c),
       ),
   });
   legend(root, scale);
-  show = readout(root);
-  view.update({}, [stages - 1, n - 1]);
-  return null;
+  const show = readout(root);
+  showCells({}, [stages - 1, n - 1]);
 });

@@ -1,10 +1,10 @@
 // The page's data, its state, and its figures.
 //
-// How to add a chapter: put its prose into chapters/NAME.html, with an empty <div data-figure="NAME"></div> in each
-// <figure> and a <figcaption> that says what to look at; compute what it needs in a Python module, listed in CHAPTERS
-// of data.py (here the result is `page.chapters.NAME`); and register each of its figures in scripts/NAME.js:
+// How to add a chapter: put its prose into chapters/NAME.html, with an empty <div data-figure="FIGURE"></div> in
+// each <figure> and a <figcaption> that says what to look at; compute what it needs in a Python module, listed in
+// CHAPTERS of data.py (here the result is `page.chapters.NAME`); and register each figure in scripts/NAME.js:
 //
-//   figure("my-figure", ["token", "layer"], (root) => {
+//   figure("FIGURE", ["token", "layer"], (root) => {
 //     const show = readout(root);              // build once …
 //     return () => { … };                      // … and return what runs now, and whenever one of these changes
 //   });
@@ -80,6 +80,11 @@ function chapterData(name) {
   return data;
 }
 
+// The stages of the training that can be shown, each with its step; the finished model is the last.
+function timeAxis() {
+  return page.chapters.training.snapshots || [];
+}
+
 // --- state --------------------------------------------------------------------------------------------------
 
 const watchers = [];
@@ -134,12 +139,15 @@ function drawFigure(root) {
   }
 }
 
+// What stands in the data at a path such as "model.d_model".
+function valueAt(path) {
+  return path.split(".").reduce((data, name) => (data == null ? data : data[name]), page.data);
+}
+
 // Fill the numbers that stand in the prose: <b data-value="model.parameters" data-format="integer"></b>.
 function fillValues() {
   for (const place of document.querySelectorAll("[data-value]")) {
-    const value = place.dataset.value
-      .split(".")
-      .reduce((data, key) => (data == null ? data : data[key]), page.data);
+    const value = valueAt(place.dataset.value);
     const format = FORMATS[place.dataset.format || (typeof value === "number" ? "number" : "text")];
     place.textContent = value == null ? "(not known)" : format(value);
   }
@@ -149,20 +157,33 @@ function fillValues() {
 function showConditions() {
   for (const place of document.querySelectorAll("[data-if]")) {
     const [path, wanted] = place.dataset.if.split("=");
-    const value = path.split(".").reduce((data, key) => (data == null ? data : data[key]), page.data);
+    const value = valueAt(path);
     place.hidden = wanted === undefined ? !value : String(value) !== wanted;
   }
 }
 
+// What is shown of a text before the reader chooses.
+function opening(data) {
+  const [{ layer, head }] = data.chapters.projections.weights || [{ layer: 0, head: 0 }];
+  return { token: data.text.ids.length - 1, layer, head };
+}
+
+// Show a text's data.  What the reader chose stays; before that it is the last token, and the head whose weights
+// are in the page.
 function load(data) {
-  const atEnd = !page.data || page.state.token >= page.data.text.ids.length - 1;
+  const { state } = page;
+  const before = page.data && opening(page.data);
+  const now = opening(data);
+  if (!before || state.token >= before.token) state.token = now.token;
+  state.token = Math.min(state.token, now.token);
+  if (!before || (state.layer === before.layer && state.head === before.head)) {
+    Object.assign(state, { layer: now.layer, head: now.head });
+  }
   page.data = data;
   page.chapters = data.chapters;
   page.tensors.clear();
   watchers.length = 0;
-  const snapshots = (data.chapters.training || {}).snapshots || [];
-  page.state.step = Math.max(0, snapshots.length - 1);
-  page.state.token = atEnd ? data.text.ids.length - 1 : Math.min(data.text.ids.length - 1, page.state.token);
+  state.step = Math.max(0, timeAxis().length - 1);
   fillValues();
   showConditions();
   startTimeline();

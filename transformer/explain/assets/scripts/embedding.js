@@ -1,145 +1,111 @@
 // Chapter 3: embeddings.
 
 figure("embedding-strip", ["token", "step"], (root) => {
-  const data = chapterData("embedding");
+  const { ids: known, snapshots } = chapterData("embedding");
   const { ids, tokens } = page.data.text;
   const width = page.data.model.d_model;
-  const set = chooseToken(root);
-  const title = el("p", { class: "part-title" });
-  root.append(title);
+  chooseToken(root);
+  const title = partTitle(root);
   let row = [];
-  let show;
-  let chosen = 0;
-  const view = strips(root, {
+  const showStrips = strips(root, {
     label: "The row of the chosen token",
     width,
     lines: 1,
     cellHeight: 44,
-    describe: (r, c) =>
+    describe: (r, c) => {
+      const { token } = page.state;
       show(
         [
-          `E[${ids[page.state.token]}, ${c}] = `,
+          `E[${ids[token]}, ${c}] = `,
           strong(number(row[c])),
-          `, number ${c + 1} of the `,
-          width,
-          " in the row of ",
-          tokenName(tokens[page.state.token]),
+          `: dimension ${c} of the row of `,
+          tokenName(tokens[token]),
         ],
         `All ${width} together have the length ${number(length(row))}.`,
-      ),
+      );
+    },
   });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  show = readout(root);
+  const showScale = legend(root);
+  const show = readout(root);
   return () => {
-    chosen = page.state.token;
-    set();
-    row = unpackOnce(data.snapshots[page.state.step].rows).row(data.ids.indexOf(ids[chosen]));
+    const { token, step } = page.state;
+    row = unpackOnce(snapshots[step].rows).row(known.indexOf(ids[token]));
     title.replaceChildren(
-      "Row ",
-      String(ids[chosen]),
-      " of the table: ",
-      tokenName(tokens[chosen]),
+      `Row ${ids[token]} of the table: `,
+      tokenName(tokens[token]),
       " ",
-      el("small", {}, stepName(page.state.step)),
+      el("small", {}, stepName(step)),
     );
-    const scale = view.update(
-      [{ label: "", values: row }],
-      view.canvas.matches(":focus") ? undefined : [0, largestAt(row)],
-    );
-    scalePlace.replaceChildren(legend(null, scale, "value"));
+    showScale(showStrips([{ label: "", values: row }], [0, largestAt(row)]), "value");
   };
 });
 
-// Where a list is farthest from zero.
-function largestAt(values) {
-  let best = 0;
-  for (let i = 1; i < values.length; i++) if (Math.abs(values[i]) > Math.abs(values[best])) best = i;
-  return best;
-}
-
 figure("embedding-neighbours", ["token", "step"], (root) => {
-  const data = chapterData("embedding");
+  const { ids: known, snapshots } = chapterData("embedding");
   const { ids, tokens } = page.data.text;
-  const set = chooseToken(root);
-  const title = el("p", { class: "part-title" });
-  root.append(title);
-  const update = bars(root, { label: "Nearest tokens by cosine", signed: true });
+  chooseToken(root);
+  const title = partTitle(root);
+  const showBars = bars(root, { label: "Nearest tokens by cosine", signed: true });
   return () => {
-    set();
-    title.replaceChildren(
-      "Nearest to ",
-      tokenName(tokens[page.state.token]),
-      " ",
-      el("small", {}, `cosine, from −1 to 1 · ${stepName(page.state.step)}`),
-    );
-    const found = data.snapshots[page.state.step].neighbours[data.ids.indexOf(ids[page.state.token])];
+    const { token, step } = page.state;
+    const said = el("small", {}, `cosine, from −1 to 1 · ${stepName(step)}`);
+    title.replaceChildren("Nearest to ", tokenName(tokens[token]), " ", said);
+    const found = snapshots[step].neighbours[known.indexOf(ids[token])];
     if (!found.length) throw new Error("the vocabulary has no other token to compare with");
-    update(
+    showBars(
       found.map(([id, cosine]) => ({ label: page.data.vocabulary[id], value: cosine })),
       1,
     );
   };
 });
 
+const MOST_NAMES = 160; // on the map: more can't be read
+
 figure("embedding-map", ["token", "step"], (root) => {
-  const data = chapterData("embedding");
-  const { ids } = page.data.text;
-  const shown = data.map_ids;
-  const inText = new Set(ids);
-  const few = shown.length <= 160; // more names than that can't be read
-  const points = () => {
-    const map = unpackOnce(data.snapshots[page.state.step].map);
-    return shown.map((_, i) => [map.at(i, 0), map.at(i, 1)]);
-  };
-  const final = unpackOnce(data.snapshots.at(-1).map);
-  const axis = (a) => shown.map((_, i) => final.at(i, a));
+  const { map_ids: shown, map_share, snapshots } = chapterData("embedding");
+  const { vocabulary, text } = page.data;
+  const inText = new Set(text.ids);
+  const names = shown.map((id) => (shown.length <= MOST_NAMES || inText.has(id) ? vocabulary[id] : ""));
+  const place = (map, i) => [map.at(i, 0), map.at(i, 1)];
+  const final = unpackOnce(snapshots.at(-1).map);
   const bounds = (values) => {
     const low = Math.min(...values);
     const high = Math.max(...values);
     const room = 0.06 * (high - low || 1);
     return [low - room, high + room];
   };
-  const [xLow, xHigh] = bounds(axis(0));
-  const [yLow, yHigh] = bounds(axis(1));
-  let show;
-  const update = chart(root, {
+  const [xLow, xHigh] = bounds(shown.map((_, i) => final.at(i, 0)));
+  const [yLow, yHigh] = bounds(shown.map((_, i) => final.at(i, 1)));
+  let points = [];
+  const showChart = chart(root, {
     label: "Map of the embedding table",
-    square: true,
+    bare: true,
     height: 420,
-    xLow,
-    xHigh,
-    yLow,
-    yHigh,
-    xLabel: `the two main directions: ${percent(data.map_share)} of the variance`,
+    ...{ xLow, xHigh, yLow, yHigh },
+    xLabel: `the two main directions: ${percent(map_share)} of the variance`,
     series: [],
     describe: (s, i) => {
-      const p = points()[i];
+      const where = `(${number(points[i][0])}, ${number(points[i][1])})`;
       show([
         "Token ",
-        tokenName(page.data.vocabulary[shown[i]]),
-        ` (number ${shown[i]}) at ${number(p[0])}, ${number(p[1])} ${stepName(page.state.step)}`,
+        tokenName(vocabulary[shown[i]]),
+        `, number ${shown[i]}, stands at ${where} in ${stepName(page.state.step)}.`,
       ]);
     },
     pick: (s, i) => {
-      const at = ids.lastIndexOf(shown[i]);
+      const at = text.ids.lastIndexOf(shown[i]);
       if (at >= 0) choose({ token: at });
     },
   });
-  show = readout(root);
-  return () =>
-    update({
-      at: shown.includes(ids[page.state.token]) ? [0, shown.indexOf(ids[page.state.token])] : undefined,
-      series: [
-        {
-          name: "tokens",
-          tone: "muted",
-          names: true,
-          points: points(),
-          radius: 1.3,
-          labels: shown.map((id) => (few || inText.has(id) ? page.data.vocabulary[id] : "")),
-          className: (i) => (shown[i] === ids[page.state.token] ? "strong" : inText.has(shown[i]) ? "dark" : ""),
-        },
-      ],
+  const show = readout(root);
+  return () => {
+    const chosen = text.ids[page.state.token];
+    const map = unpackOnce(snapshots[page.state.step].map);
+    points = shown.map((_, i) => place(map, i));
+    const className = (i) => (shown[i] === chosen ? "strong" : inText.has(shown[i]) ? "dark" : "");
+    showChart({
+      series: [{ tone: "muted", points, names, className }],
+      at: shown.includes(chosen) ? [0, shown.indexOf(chosen)] : null,
     });
+  };
 });

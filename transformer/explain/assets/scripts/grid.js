@@ -3,8 +3,14 @@
 // The pointer, a finger or the arrow keys move a cursor over the cells; `describe(row, column)` then fills the
 // figure's readout, so that every cell can give its formula.
 
-const grids = new Set();
+const painted = new Set(); // all that is drawn in colours of the palette: {canvas, draw}
 
+// grid(root, {label, rows, columns, color(row, column), hidden(row, column), rowLabels, rowTones, columnLabels,
+//             chosen: {row, column}, largestCell, smallestCell, cellHeight, rowGap, describe(row, column),
+//             pick(row, column)})
+//
+// Hidden cells are hatched.  Sizes are in pixels.  Returns update(changes, at), where `at` = [row, column] is a
+// place for the cursor, unless the reader's keyboard has it.
 function grid(root, options) {
   const { rows, columns, label } = options;
   const canvas = el("canvas", {
@@ -14,38 +20,33 @@ function grid(root, options) {
     "aria-roledescription": "grid of numbers",
     "aria-label": `${label}. Move with the arrow keys.`,
   });
-  const box = el("div", { class: `grid ${options.class || ""}` }, canvas);
+  const box = el("div", { class: "grid" }, canvas);
   root.append(box);
-  let cursor = options.cursor || null;
+  let cursor = null;
   let current = options;
   let layout = null;
-  let drawnWidth = 0;
 
   function measure() {
-    const context = canvas.getContext("2d");
     const { unit } = palette;
-    const small = `${12 * unit}px ${palette.mono}`;
-    context.font = small;
-    const wide = (list) => Math.max(0, ...(list || []).map((text) => context.measureText(text).width));
-    const labelWidth = current.rowLabels ? Math.min(wide(current.rowLabels) + 8, 150 * unit) : 0;
-    const available = Math.max(40, box.clientWidth - labelWidth - 1);
-    const most = (current.largestCell || 26) * unit;
-    const width = Math.min(most, available / columns);
-    const height = current.cellHeight * unit || Math.max(width, current.smallestCell || 3);
-    const single = (current.columnLabels || []).every((text) => [...text].length === 1);
-    const upright = current.columnLabels && (single || wide(current.columnLabels) <= width - 2);
-    const shown = current.columnLabels && width >= 6;
-    const labelHeight = !shown ? 0 : upright ? 18 * unit : Math.min(wide(current.columnLabels) + 8, 110 * unit);
+    const { rowLabels = [], columnLabels = [], cellHeight, smallestCell = 3, largestCell = 26 } = current;
+    const context = canvas.getContext("2d");
+    const font = `${12 * unit}px ${palette.mono}`;
+    context.font = font;
+    const widest = (texts) => Math.max(0, ...texts.map((text) => context.measureText(text).width));
+    const labelWidth = rowLabels.length ? Math.min(widest(rowLabels) + 8, 150 * unit) : 0;
+    const width = Math.min(largestCell * unit, Math.max(40, box.clientWidth - labelWidth - 1) / columns);
+    const height = cellHeight * unit || Math.max(width, smallestCell);
     const rowGap = (current.rowGap || 0) * unit;
+    const single = columnLabels.every((text) => [...text].length === 1);
+    const upright = single || widest(columnLabels) <= width - 2;
+    const named = columnLabels.length > 0 && width >= 6;
+    const labelHeight = !named ? 0 : upright ? 18 * unit : Math.min(widest(columnLabels) + 8, 110 * unit);
+    // Edges fall on the screen's own pixels.
+    const ratio = window.devicePixelRatio || 1;
     return {
-      small,
-      labelWidth,
-      labelHeight,
-      width,
-      height,
-      rowGap,
-      upright,
-      shown,
+      ...{ font, labelWidth, labelHeight, width, height, rowGap, upright, named, ratio },
+      left: (c) => labelWidth + Math.round(c * width * ratio) / ratio,
+      top: (r) => labelHeight + Math.round(r * (height + rowGap) * ratio) / ratio,
       totalWidth: labelWidth + width * columns + 1,
       totalHeight: labelHeight + (height + rowGap) * rows - rowGap + 1,
     };
@@ -53,74 +54,39 @@ function grid(root, options) {
 
   function draw() {
     if (!box.clientWidth) return;
-    drawnWidth = box.clientWidth;
     layout = measure();
-    const { labelWidth, labelHeight, width, height, rowGap, upright, shown, totalWidth, totalHeight } = layout;
-    const ratio = window.devicePixelRatio || 1;
+    const { totalWidth, totalHeight, ratio } = layout;
     canvas.width = Math.ceil(totalWidth * ratio);
     canvas.height = Math.ceil(totalHeight * ratio);
     canvas.style.width = `${totalWidth}px`;
     canvas.style.height = `${totalHeight}px`;
     const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, totalWidth, totalHeight);
-    const left = (c) => labelWidth + Math.round(c * width * ratio) / ratio;
-    const top = (r) => labelHeight + Math.round(r * (height + rowGap) * ratio) / ratio;
+    drawCells(context);
+    if (current.hidden) hatch(context);
+    drawBorders(context);
+    context.font = layout.font;
+    context.textBaseline = "middle";
+    drawRowLabels(context);
+    if (layout.named) drawColumnLabels(context);
+    outline(context);
+  }
+
+  function drawCells(context) {
+    const { left, top, width, height, rowGap } = layout;
     const gap = width >= 7 && height >= 7 ? 1 : 0;
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < columns; c++) {
         const hidden = current.hidden && current.hidden(r, c);
         context.fillStyle = hidden ? rgb(palette.paper) : current.color(r, c);
-        context.fillRect(
-          left(c),
-          top(r),
-          left(c + 1) - left(c) - gap,
-          (rowGap ? height : top(r + 1) - top(r)) - gap,
-        );
+        const tall = rowGap ? height : top(r + 1) - top(r);
+        context.fillRect(left(c), top(r), left(c + 1) - left(c) - gap, tall - gap);
       }
     }
-    if (current.hidden) hatch(context, left, top);
-    context.strokeStyle = rgb(palette.line);
-    context.lineWidth = 1;
-    for (const [from, to] of rowGap
-      ? Array.from({ length: rows }, (_, r) => [top(r), top(r) + height])
-      : [[labelHeight, top(rows)]]) {
-      context.strokeRect(labelWidth + 0.5, from + 0.5, left(columns) - labelWidth - 1, to - from - 1);
-    }
-    context.font = layout.small;
-    context.textBaseline = "middle";
-    const chosen = current.chosen || {};
-    (current.rowLabels || []).forEach((text, r) => {
-      if (height < 10 * palette.unit && r % Math.ceil((11 * palette.unit) / height) !== 0) return;
-      context.fillStyle = labelColor(current.rowTones && current.rowTones[r], chosen.row === r);
-      context.textAlign = "right";
-      context.fillText(text, labelWidth - 5, top(r) + height / 2, labelWidth - 6);
-    });
-    if (shown) {
-      current.columnLabels.forEach((text, c) => {
-        context.fillStyle = labelColor(null, chosen.column === c);
-        context.save();
-        context.translate(left(c) + width / 2, labelHeight - 5);
-        if (upright) {
-          context.font = layout.small.replace(/^[\d.]+/, (size) => Math.min(size, width * 1.5));
-          context.textAlign = "center";
-          context.fillText(text, 0, -5);
-        } else {
-          context.rotate(-Math.PI / 2);
-          context.textAlign = "left";
-          context.fillText(text, 0, 0);
-        }
-        context.restore();
-      });
-    }
-    outline(context, left, top);
   }
 
-  function labelColor(tone, chosen) {
-    return rgb(tone ? palette[tone] : chosen ? palette.ink : palette.muted);
-  }
-
-  function hatch(context, left, top) {
+  function hatch(context) {
+    const { left, top, totalWidth, totalHeight } = layout;
     context.save();
     context.beginPath();
     for (let r = 0; r < rows; r++) {
@@ -132,25 +98,68 @@ function grid(root, options) {
     context.strokeStyle = rgb(mix(palette.paper, palette.muted, 0.45));
     context.lineWidth = 1;
     context.beginPath();
-    for (let x = -layout.totalHeight; x < layout.totalWidth; x += 6) {
-      context.moveTo(x, layout.totalHeight);
-      context.lineTo(x + layout.totalHeight, 0);
+    for (let x = -totalHeight; x < totalWidth; x += 6) {
+      context.moveTo(x, totalHeight);
+      context.lineTo(x + totalHeight, 0);
     }
     context.stroke();
     context.restore();
   }
 
-  function outline(context, left, top) {
-    const { rowGap } = layout;
-    const { row, column } = current.chosen || {};
+  // A line around all cells, or around each row if there is room between them.
+  function drawBorders(context) {
+    const { left, top, height, rowGap } = layout;
+    context.strokeStyle = rgb(palette.line);
+    context.lineWidth = 1;
+    const frame = (from, to) =>
+      context.strokeRect(left(0) + 0.5, from + 0.5, left(columns) - left(0) - 1, to - from - 1);
+    if (!rowGap) frame(top(0), top(rows));
+    else for (let r = 0; r < rows; r++) frame(top(r), top(r) + height);
+  }
+
+  function drawRowLabels(context) {
+    const { labelWidth, height, top } = layout;
+    const { rowLabels = [], rowTones = [], chosen = {} } = current;
+    const letter = 11 * palette.unit;
+    const every = [1, 2, 5, 10, 20, 50].find((n) => n * height >= letter - 1); // as many as can be read
+    context.textAlign = "right";
+    rowLabels.forEach((text, r) => {
+      if (r % every !== 0) return;
+      context.fillStyle = labelColor(rowTones[r], chosen.row === r);
+      context.fillText(text, labelWidth - 5, Math.max(top(r) + height / 2, letter / 2), labelWidth - 6);
+    });
+  }
+
+  function drawColumnLabels(context) {
+    const { left, width, labelHeight, upright } = layout;
+    const { columnLabels, chosen = {} } = current;
+    if (upright) context.font = layout.font.replace(/^[\d.]+/, (size) => Math.min(size, width * 1.5));
+    context.textAlign = upright ? "center" : "left";
+    columnLabels.forEach((text, c) => {
+      context.fillStyle = labelColor(null, chosen.column === c);
+      context.save();
+      context.translate(left(c) + width / 2, labelHeight - (upright ? 10 : 5));
+      if (!upright) context.rotate(-Math.PI / 2);
+      context.fillText(text, 0, 0);
+      context.restore();
+    });
+  }
+
+  function labelColor(tone, chosen) {
+    return rgb(palette[tone || (chosen ? "ink" : "muted")]);
+  }
+
+  function outline(context) {
+    const { left, top, rowGap } = layout;
+    const { row = -1, column = -1 } = current.chosen || {};
     const frame = (r0, r1, c0, c1, color, thickness) => {
-      context.strokeStyle = color;
+      context.strokeStyle = rgb(color);
       context.lineWidth = thickness;
       context.strokeRect(left(c0) - 0.5, top(r0) - 0.5, left(c1) - left(c0), top(r1) - rowGap - top(r0));
     };
-    if (row !== undefined && row >= 0) frame(row, row + 1, 0, columns, rgb(palette.accent), 1.5);
-    if (column !== undefined && column >= 0) frame(0, rows, column, column + 1, rgb(palette.accent), 1.5);
-    if (cursor) frame(cursor[0], cursor[0] + 1, cursor[1], cursor[1] + 1, rgb(palette.ink), 2);
+    if (row >= 0) frame(row, row + 1, 0, columns, palette.accent, 1.5);
+    if (column >= 0) frame(0, rows, column, column + 1, palette.accent, 1.5);
+    if (cursor) frame(cursor[0], cursor[0] + 1, cursor[1], cursor[1] + 1, palette.ink, 2);
   }
 
   function move(row, column, pick = false) {
@@ -161,6 +170,7 @@ function grid(root, options) {
   }
 
   function cellAt(event) {
+    if (!layout) return null;
     const frame = canvas.getBoundingClientRect();
     const column = Math.floor((event.clientX - frame.left - layout.labelWidth) / layout.width);
     const row = Math.floor((event.clientY - frame.top - layout.labelHeight) / (layout.height + layout.rowGap));
@@ -168,11 +178,11 @@ function grid(root, options) {
   }
 
   canvas.addEventListener("pointermove", (event) => {
-    const cell = layout && cellAt(event);
+    const cell = cellAt(event);
     if (cell && (!cursor || cell[0] !== cursor[0] || cell[1] !== cursor[1])) move(...cell);
   });
   canvas.addEventListener("pointerdown", (event) => {
-    const cell = layout && cellAt(event);
+    const cell = cellAt(event);
     if (cell) move(...cell, true);
   });
   canvas.addEventListener("keydown", (event) => {
@@ -195,61 +205,42 @@ function grid(root, options) {
     if (!cursor) move(0, 0);
   });
 
-  const self = {
-    canvas,
-    draw,
-    // Take new options (colours, labels, what is chosen) and, if given, put the cursor somewhere.
-    update(changes = {}, at = undefined) {
-      current = { ...current, ...changes };
-      if (at !== undefined) cursor = at;
-      draw();
-      if (cursor && current.describe) current.describe(...cursor);
-    },
+  painted.add({ canvas, draw });
+  drawAtEveryWidth(box, draw);
+  return (changes = {}, at = null) => {
+    current = { ...current, ...changes };
+    if (at && document.activeElement !== canvas) cursor = at;
+    draw();
+    if (cursor && current.describe) current.describe(...cursor);
   };
-  grids.add(self);
-  new ResizeObserver(() => {
-    if (box.clientWidth !== drawnWidth) draw();
-  }).observe(box);
-  return self;
 }
 
-// Vectors one above the other, a cell for each number.  Lines: [{label, values, tone}].  One scale for all, unless a
-// line brings its own.
-function strips(root, { label, width, lines, cellHeight = 18, describe = null, pick = null, scale = null }) {
-  const view = grid(root, {
-    label,
-    rows: lines,
-    columns: width,
-    cellHeight,
-    rowGap: 5,
-    largestCell: 22,
-    describe,
-    pick,
-    class: "strips",
+// Vectors one above the other, a cell for each number.  Returns update(content, at): content is a list of {label,
+// values, tone, scale}, and all that bring no scale share one, which is returned.
+function strips(root, { label, width, lines, cellHeight = 18, describe }) {
+  const update = grid(root, {
+    ...{ label, rows: lines, columns: width, cellHeight, rowGap: 5, largestCell: 22, describe },
     rowLabels: Array.from({ length: lines }, () => ""),
     color: () => "transparent",
   });
-  return {
-    ...view,
-    update(content, at) {
-      const shared = scale || signedScale(largestSize(...content.map((line) => line.values)));
-      view.update(
-        {
-          rowLabels: content.map((line) => line.label),
-          rowTones: content.map((line) => line.tone),
-          color: (r, c) => (content[r].scale || shared).color(content[r].values[c]),
-        },
-        at,
-      );
-      return shared;
-    },
+  return (content, at) => {
+    const shared = signedScale(largestSize(...content.map((strip) => strip.values)));
+    update(
+      {
+        rowLabels: content.map((strip) => strip.label),
+        rowTones: content.map((strip) => strip.tone),
+        color: (r, c) => (content[r].scale || shared).color(content[r].values[c]),
+      },
+      at,
+    );
+    return shared;
   };
 }
 
 function redrawAll() {
   readPalette();
-  for (const view of grids) {
-    if (view.canvas.isConnected) view.draw();
-    else grids.delete(view);
+  for (const one of painted) {
+    if (one.canvas.isConnected) one.draw();
+    else painted.delete(one);
   }
 }

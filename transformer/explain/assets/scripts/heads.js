@@ -1,6 +1,6 @@
 // Chapter 7: several heads.
 
-// The attention weights of a head at the chosen snapshot: pattern(layer, head, query, key).
+// The attention weights of all heads at a snapshot: pattern(layer, head, query, key).
 function patternAt(step) {
   const { snapshots } = chapterData("heads");
   if (step === snapshots.length - 1) return (l, h, t, s) => tensor(`blocks.${l}.attention.pattern`).at(h, t, s);
@@ -10,40 +10,62 @@ function patternAt(step) {
   return (l, h, t, s) => (s > t ? 0 : packed.at(l, h, (t * (t + 1)) / 2 + s));
 }
 
-figure("heads-grid", ["layer", "head", "step", "token"], (root) => {
-  const { n_layers, n_heads, causal } = page.data.model;
-  const { tokens } = page.data.text;
-  const n = tokens.length;
-  const scale = amountScale(1, "weight");
-  const title = el("p", { class: "part-title" });
-  const small = [];
+// All heads as small pictures to choose from.  Returns paint(pattern).
+function thumbnails(root) {
+  const { n_layers, n_heads } = page.data.model;
+  const n = page.data.text.tokens.length;
   const table = el("div", {
     class: "thumbnails",
     style: { "--heads": n_heads },
     role: "group",
     "aria-label": "All heads",
   });
+  const heads = [];
+  table.append(el("span"));
+  for (let h = 0; h < n_heads; h++)
+    table.append(el("span", { class: "thumbnail-label of-head" }, `Head ${h + 1}`));
   for (let l = 0; l < n_layers; l++) {
     table.append(el("span", { class: "thumbnail-label" }, `Block ${l + 1}`));
     for (let h = 0; h < n_heads; h++) {
       const canvas = el("canvas", { width: n, height: n });
+      const press = () => choose({ layer: l, head: h });
+      const label = `Block ${l + 1}, head ${h + 1}`;
       const node = el(
         "button",
-        {
-          type: "button",
-          class: "thumbnail",
-          "aria-label": `Block ${l + 1}, head ${h + 1}`,
-          onclick: () => choose({ layer: l, head: h }),
-        },
+        { type: "button", class: "thumbnail", "aria-label": label, onclick: press },
         canvas,
       );
-      small.push({ l, h, canvas, node });
+      heads.push({ l, h, canvas, node });
       table.append(node);
     }
   }
-  root.append(table, title);
-  let show, pattern;
-  const view = grid(root, {
+  root.append(table);
+  return (pattern) => {
+    for (const { l, h, canvas, node } of heads) {
+      const context = canvas.getContext("2d");
+      const image = context.createImageData(n, n);
+      for (let t = 0; t < n; t++) {
+        for (let s = 0; s < n; s++) {
+          const color = mix(palette.paper, palette.ink, Math.sqrt(pattern(l, h, t, s)));
+          image.data.set([...color, 255], 4 * (t * n + s));
+        }
+      }
+      context.putImageData(image, 0, 0);
+      const chosen = l === page.state.layer && h === page.state.head;
+      node.classList.toggle("chosen", chosen);
+      node.setAttribute("aria-pressed", String(chosen));
+    }
+  };
+}
+
+figure("heads-grid", ["layer", "head", "step", "token"], (root) => {
+  const { tokens } = page.data.text;
+  const n = tokens.length;
+  let pattern = null;
+  const paint = thumbnails(root);
+  painted.add({ canvas: root, draw: () => paint(pattern) });
+  const title = partTitle(root);
+  const showCells = grid(root, {
     label: "Attention weights of the chosen head",
     rows: n,
     columns: n,
@@ -51,54 +73,24 @@ figure("heads-grid", ["layer", "head", "step", "token"], (root) => {
     rowLabels: tokens,
     columnLabels: tokens,
     color: () => "transparent",
-    hidden: causal ? (r, c) => c > r : null,
+    hidden: page.data.model.causal ? (r, c) => c > r : null,
     pick: (r) => choose({ token: r }),
-    describe: (r, c) =>
-      show(
-        causal && c > r
-          ? "Later tokens get exactly no weight."
-          : [
-              Q(tokens[r]),
-              ` (at ${r}) gives `,
-              strong(percent(pattern(page.state.layer, page.state.head, r, c))),
-              " of its attention to ",
-              K(tokens[c]),
-              ` (at ${c})`,
-            ],
-      ),
+    describe: (r, c) => show(weightSaid(r, c, pattern(page.state.layer, page.state.head, r, c))),
   });
+  const scale = amountScale(1, "weight");
   legend(root, scale);
-  show = readout(root);
-  const paint = () => {
-    const ink = palette.ink;
-    const paper = palette.paper;
-    for (const { l, h, canvas, node } of small) {
-      const context = canvas.getContext("2d");
-      const image = context.createImageData(n, n);
-      for (let t = 0; t < n; t++) {
-        for (let s = 0; s < n; s++) {
-          const color = mix(paper, ink, Math.sqrt(pattern(l, h, t, s)));
-          image.data.set([...color, 255], 4 * (t * n + s));
-        }
-      }
-      context.putImageData(image, 0, 0);
-      node.classList.toggle("chosen", l === page.state.layer && h === page.state.head);
-    }
-  };
-  grids.add({ canvas: small[0].canvas, draw: paint });
+  const show = readout(root);
   return () => {
     const { layer, head, step, token } = page.state;
     pattern = patternAt(step);
-    paint();
-    title.replaceChildren(
-      `Block ${layer + 1}, head ${head + 1} `,
-      el("small", {}, `rows: queries, columns: keys · ${stepName(step)}`),
-    );
+    paint(pattern);
+    const said = el("small", {}, `a row for each query, a column for each key · ${stepName(step)}`);
+    title.replaceChildren(`Block ${layer + 1}, head ${head + 1} `, said);
     const row = tokens.map((_, s) => pattern(layer, head, token, s));
-    view.update(
-      { color: (r, c) => scale.color(pattern(layer, head, r, c)), chosen: { row: token } },
-      view.canvas.matches(":focus") ? undefined : [token, ranked(row)[0]],
-    );
+    showCells({ color: (r, c) => scale.color(pattern(layer, head, r, c)), chosen: { row: token } }, [
+      token,
+      ranked(row)[0],
+    ]);
   };
 });
 
@@ -106,125 +98,99 @@ const DETECTORS = {
   previous: "the token before",
   first: "the first token",
   itself: "the token itself",
-  same: "the same token earlier",
-  induction: "what came next last time",
+  same: "same token earlier",
+  induction: "what followed that",
 };
+const ON_RANDOM_TOKENS = ["same", "induction"]; // those detectors that the text itself would tell little about
 
 figure("heads-detectors", ["step", "layer", "head"], (root) => {
   const { snapshots, repeated } = chapterData("heads");
   const { n_layers, n_heads } = page.data.model;
   const names = Object.keys(DETECTORS).filter((name) => snapshots[0].detectors[name]);
-  const labels = Array.from(
-    { length: n_layers * n_heads },
-    (_, i) => `${Math.floor(i / n_heads) + 1}.${(i % n_heads) + 1}`,
-  );
+  const heads = Array.from({ length: n_layers * n_heads }, (_, i) => ({
+    layer: Math.floor(i / n_heads),
+    head: i % n_heads,
+  }));
   const scale = amountScale(1, "mean weight");
-  let show;
-  const score = (step, r, c) => snapshots[step].detectors[names[r]][Math.floor(c / n_heads)][c % n_heads];
-  const make = (stepOf) =>
+  const score = (step, r, c) => snapshots[step].detectors[names[r]][heads[c].layer][heads[c].head];
+  const table = (stepOf) =>
     grid(root, {
       label: "How much each head looks at each kind of place",
       rows: names.length,
-      columns: labels.length,
+      columns: heads.length,
       largestCell: 30,
       cellHeight: 22,
       rowLabels: names.map((name) => DETECTORS[name]),
-      columnLabels: labels,
+      columnLabels: heads.map(({ layer, head }) => `${layer + 1}.${head + 1}`),
       color: (r, c) => scale.color(score(stepOf(), r, c)),
-      pick: (r, c) => choose({ layer: Math.floor(c / n_heads), head: c % n_heads }),
+      pick: (r, c) => choose(heads[c]),
       describe: (r, c) =>
         show(
           [
-            `Block ${Math.floor(c / n_heads) + 1}, head ${(c % n_heads) + 1} gives `,
+            `Block ${heads[c].layer + 1}, head ${heads[c].head + 1} gives `,
             strong(percent(score(stepOf(), r, c))),
-            ` of its weight to ${DETECTORS[names[r]]}`,
-            ` (${stepName(stepOf())})`,
+            ` of its weight to: ${DETECTORS[names[r]]} (${stepName(stepOf())})`,
           ],
-          r >= names.length - 2
+          ON_RANDOM_TOKENS.includes(names[r])
             ? `Mean over ${repeated.sequences} sequences of ${repeated.tokens} tokens: random, read twice.`
             : "Mean over your text, from the third token on.",
         ),
     });
-  const several = snapshots.length > 1;
-  if (several) root.append(el("p", { class: "part-title" }, "Untrained"));
-  const before = several ? make(() => 0) : null;
-  const title = el("p", { class: "part-title" });
-  root.append(title);
-  const after = make(() => page.state.step);
-  legend(root, scale);
-  show = readout(root);
   const last = snapshots.length - 1;
-  let best = [0, 0];
-  names.forEach((_, r) =>
-    labels.forEach((_, c) => {
-      if (score(last, r, c) > score(last, ...best)) best = [r, c];
-    }),
-  );
-  after.update({}, best);
+  if (last) partTitle(root, "Untrained ", el("small", {}, "a column for each head, as block.head"));
+  const showBefore = last ? table(() => 0) : null;
+  const title = partTitle(root);
+  const showNow = table(() => page.state.step);
+  legend(root, scale);
+  const show = readout(root);
+  const cells = names.flatMap((_, r) => heads.map((_, c) => [r, c]));
+  const [strongest] = ranked(cells.map(([r, c]) => score(last, r, c)));
+  showNow({}, cells[strongest]);
   return () => {
-    const column = page.state.layer * n_heads + page.state.head;
-    title.replaceChildren(
-      several ? "Now " : "The finished model ",
-      el("small", {}, `${stepName(page.state.step)} · a column for each head, block.head`),
-    );
-    if (before) before.update({ chosen: { column } });
-    after.update({ chosen: { column } });
+    const { layer, head, step } = page.state;
+    const chosen = { column: layer * n_heads + head };
+    title.replaceChildren(last ? "Now " : "The finished model ", el("small", {}, stepName(step)));
+    if (showBefore) showBefore({ chosen });
+    showNow({ chosen });
   };
 });
 
 figure("heads-added", ["token", "layer"], (root) => {
   const data = chapterData("heads");
   const added = unpackOnce(data.added);
-  const { n_heads, d_model } = page.data.model;
-  const setToken = chooseToken(root);
-  const bar = controls(root);
-  const setLayer = chooseLayer(bar);
-  const update = bars(root, { label: "Length of what each head adds" });
-  let rows = [];
-  let show;
-  root.append(el("p", { class: "part-title" }, "The parts, and their sum"));
-  const view = strips(root, {
+  const { n_heads, d_model, bias } = page.data.model;
+  chooseToken(root);
+  chooseLayer(controls(root));
+  partTitle(root, "Length of what each head adds");
+  const showBars = bars(root, { label: "Length of what each head adds" });
+  let parts = [];
+  let total = [];
+  partTitle(root, "The parts, and their sum");
+  const showStrips = strips(root, {
     label: "What each head adds, and the sum",
     width: d_model,
     lines: n_heads + 1,
     cellHeight: 18,
-    describe: (r, c) =>
+    describe: (r, c) => {
+      const terms = parts.map((part, h) => (h ? inside : number)(part[c])).join(" + ");
+      const agreement = `to within ${number(data.added_difference, 2)}, the rounding of 32-bit numbers`;
       show(
-        [
-          `Number ${c + 1}: `,
-          rows
-            .slice(0, n_heads)
-            .map((row, h) => (h ? inside : number)(row[c]))
-            .join(" + "),
-          page.data.model.bias ? " + bias" : "",
-          " = ",
-          strong(number(rows[n_heads][c])),
-        ],
-        `The sum of the parts agrees with what the module gave to within ${number(data.added_difference, 2)}, the rounding of 32-bit numbers.`,
-      ),
+        [`In dimension ${c}: ${terms}${bias ? " + bias" : ""} = `, strong(number(total[c]))],
+        `The sum of the parts agrees with what the module gave ${agreement}.`,
+      );
+    },
   });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  show = readout(root);
+  const showScale = legend(root);
+  const show = readout(root);
   return () => {
     const { token, layer } = page.state;
-    setToken();
-    setLayer();
-    rows = [
-      ...Array.from({ length: n_heads }, (_, h) => added.row(layer, h, token)),
-      attention("out", layer).row(token),
+    parts = Array.from({ length: n_heads }, (_, h) => added.row(layer, h, token));
+    total = attention("out", layer).row(token);
+    const lines = [
+      ...parts.map((values, h) => ({ label: `head ${h + 1}`, values })),
+      { label: "sum", values: total },
     ];
-    update(
-      rows.map((row, h) => ({
-        label: h < n_heads ? `head ${h + 1}` : "sum",
-        value: length(row),
-        muted: h === n_heads,
-      })),
-    );
-    const scale = view.update(
-      rows.map((values, h) => ({ label: h < n_heads ? `head ${h + 1}` : "sum", values })),
-      [n_heads, largestAt(rows[n_heads])],
-    );
-    scalePlace.replaceChildren(legend(null, scale, "added to the vector"));
+    showBars(lines.map(({ label, values }) => ({ label, value: length(values), muted: label === "sum" })));
+    showScale(showStrips(lines, [n_heads, largestAt(total)]), "added to the vector");
   };
 });

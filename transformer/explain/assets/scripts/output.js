@@ -1,109 +1,94 @@
 // Chapter 10: the output.
 
+const MOST_LOGITS = 12; // the highest ones, that are drawn
+
 figure("output-table", ["token"], (root) => {
-  const data = chapterData("output");
+  const { tied, final: packedFinal } = chapterData("output");
   const { table } = chapterData("embedding");
-  const { vocabulary } = page.data;
-  const { ids, tokens } = page.data.text;
-  const width = page.data.model.d_model;
-  const set = chooseToken(root, "Choose a token");
-  if (!data.tied || !table) {
-    note(
-      root,
-      data.tied
-        ? "The table is too large for this page, so only the scores are shown."
-        : "The output matrix of this model is its own, so only the scores are shown.",
-    );
-    const update = bars(root, { label: "Logits", signed: true });
-    return () => {
-      set();
-      const logits = tensor("logits").row(page.state.token);
-      update(
-        ranked(logits)
-          .slice(0, 12)
-          .map((i) => ({ label: vocabulary[i], value: logits[i] })),
-      );
-    };
+  if (!tied || !table) {
+    const reason = tied ? "The table is too large for this page" : "The output matrix of this model is its own";
+    return onlyLogits(root, `${reason}, so only the scores are shown.`);
   }
+  const { vocabulary, model } = page.data;
+  const { ids, tokens } = page.data.text;
+  const width = model.d_model;
   const rows = unpackOnce(table);
-  const final = unpackOnce(data.final);
-  let shown = [];
+  const final = unpackOnce(packedFinal);
+  let shown = []; // the tokens with the highest logits
   let logits = [];
-  let vector = [];
-  let show;
+  let h = [];
+  chooseToken(root);
   root.append(el("p", { class: "flow-arrow" }, "in ↓ ", el("small", {}, "the token picks its row")));
-  const entry = strips(root, {
+  const showEntry = strips(root, {
     label: "The row of the token",
     width,
     lines: 1,
     cellHeight: 22,
-    describe: (r, c) =>
-      show([`E[${ids[page.state.token]}, ${c}] = `, strong(number(rows.at(ids[page.state.token], c)))]),
+    describe: (r, c) => {
+      const id = ids[page.state.token];
+      show([`E[${id}, ${c}] = `, strong(number(rows.at(id, c)))]);
+    },
   });
-  const blocksName = el(
-    "p",
-    { class: "flow-blocks" },
-    `… × √${width}, + position, ${page.data.model.n_layers} blocks …`,
-  );
-  root.append(blocksName);
-  const exit = strips(root, {
+  const between = `… × √${width}, + position, ${model.n_layers} block${model.n_layers > 1 ? "s" : ""} …`;
+  root.append(el("p", { class: "flow-blocks" }, between));
+  const showExit = strips(root, {
     label: "The vector after the last block",
     width,
     lines: 1,
     cellHeight: 22,
-    describe: (r, c) => show([`h[${c}] = `, strong(number(vector[c]))]),
+    describe: (r, c) => show([`h[${c}] = `, strong(number(h[c]))]),
   });
   root.append(
-    el("p", { class: "flow-arrow" }, "out ↓ ", el("small", {}, "times every row of the same table, h · E")),
+    el("p", { class: "flow-arrow" }, "out ↓ ", el("small", {}, "times every row of the same table: h · E")),
   );
-  const pair = el("div", { class: "table-and-bars" });
   const left = el("div");
   const right = el("div");
-  pair.append(left, right);
-  root.append(pair);
-  const view = strips(left, {
+  root.append(el("div", { class: "table-and-bars" }, left, right));
+  const showRows = strips(left, {
     label: "Rows of the table with the highest scores",
     width,
-    lines: 12,
+    lines: MOST_LOGITS,
     cellHeight: 15,
-    describe: explain,
+    describe: (r) => {
+      const id = shown[r];
+      if (id === undefined) return;
+      const products = sumOfProducts(h, rows.row(id), logits[id]);
+      show(
+        ["logit of ", tokenName(vocabulary[id]), ` = Σᵢ h[i] · E[${id}, i]`],
+        ["= ", products, " = ", strong(number(logits[id]))],
+      );
+    },
   });
-  const update = bars(right, { label: "Logits", signed: true, format: (x) => number(x, 3) });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  show = readout(root);
-  function explain(r, c) {
-    const id = shown[r];
-    if (id === undefined) return;
-    const terms = largestProducts(vector, rows.row(id)).map(
-      ({ a, b, product }) => `${number(a)} × ${inside(b)} = ${number(product)}`,
-    );
-    show(
-      ["logit of ", tokenName(vocabulary[id]), ` = Σᵢ h[i] · E[${id}, i] = `, strong(number(logits[id]))],
-      `The largest products: ${terms.join(",  ")}`,
-    );
-  }
+  const showBars = bars(right, { label: "Logits", signed: true });
+  const showScale = legend(root);
+  const show = readout(root);
   return () => {
     const { token } = page.state;
-    set();
     logits = tensor("logits").row(token);
-    vector = final.row(token);
-    shown = ranked(logits).slice(0, 12);
-    entry.update([{ label: tokens[token], values: rows.row(ids[token]) }]);
-    exit.update([{ label: "h", values: vector }]);
-    const lines = Array.from({ length: 12 }, (_, i) =>
-      shown[i] === undefined
-        ? { label: "", values: new Float32Array(width) }
-        : { label: vocabulary[shown[i]], values: rows.row(shown[i]) },
-    );
-    const scale = view.update(lines, [0, largestAt(vector.map((x, i) => x * rows.at(shown[0], i)))]);
-    scalePlace.replaceChildren(legend(null, scale, "E"));
-    update(shown.map((id) => ({ label: "", value: logits[id] })));
+    h = final.row(token);
+    shown = ranked(logits).slice(0, MOST_LOGITS);
+    showEntry([{ label: tokens[token], values: rows.row(ids[token]) }]);
+    showExit([{ label: "h", values: h }]);
+    const lines = shown.map((id) => ({ label: vocabulary[id], values: rows.row(id) }));
+    while (lines.length < MOST_LOGITS) lines.push({ label: "", values: new Float32Array(width) });
+    showScale(showRows(lines, [0, largestAt(h.map((x, i) => x * rows.at(shown[0], i)))]), "E");
+    showBars(shown.map((id) => ({ label: "", value: logits[id] })));
   };
 });
 
-// The probabilities to draw from, as `transformer.generation.next_token_distribution` computes them.
-function distribution(logits, temperature, topK, topP) {
+function onlyLogits(root, reason) {
+  chooseToken(root);
+  note(root, reason);
+  const showBars = bars(root, { label: "Logits", signed: true });
+  return () => {
+    const logits = tensor("logits").row(page.state.token);
+    const best = ranked(logits).slice(0, MOST_LOGITS);
+    showBars(best.map((id) => ({ label: page.data.vocabulary[id], value: logits[id] })));
+  };
+}
+
+// The probabilities to draw from, as `transformer.generation.Sampling.distribution` computes them.
+function distribution(logits, { temperature, topK, topP }) {
   if (temperature === 0) {
     const best = ranked(logits)[0];
     return Array.from(logits, (_, i) => (i === best ? 1 : 0));
@@ -116,7 +101,7 @@ function distribution(logits, temperature, topK, topP) {
     if (place < (topK || probabilities.length) && (topP >= 1 || before < topP)) kept.add(i);
     before += probabilities[i];
   });
-  const total = [...kept].reduce((sum, i) => sum + probabilities[i], 0);
+  const total = sum([...kept].map((i) => probabilities[i]));
   return probabilities.map((p, i) => (kept.has(i) ? p / total : 0));
 }
 
@@ -130,58 +115,50 @@ function sample(probabilities) {
   return ranked(probabilities)[0]; // rounding left a crumb
 }
 
+const PLAIN = { temperature: 1, topK: 0, topP: 1 };
+
+// Sliders for how to draw.  Returns {settings, reset()}.
+function samplingKnobs(root, change) {
+  const settings = { ...PLAIN };
+  const knob = (name, options) => {
+    const set = (x) => {
+      settings[name] = x;
+      change();
+    };
+    return [name, slider(root, { ...options, value: PLAIN[name], change: set })];
+  };
+  const knobs = [
+    knob("temperature", {
+      ...{ label: "Temperature", min: 0, max: 3, step: 0.05 },
+      format: (x) => (x === 0 ? "0: the best only" : x.toFixed(2)),
+    }),
+    knob("topK", {
+      ...{ label: "Top-k", min: 0, max: Math.min(50, page.data.vocabulary.length) },
+      format: (x) => (x === 0 ? "off" : String(x)),
+    }),
+    knob("topP", {
+      ...{ label: "Top-p", min: 0.05, max: 1, step: 0.01 },
+      format: (x) => (x >= 1 ? "off" : x.toFixed(2)),
+    }),
+  ];
+  const reset = () => {
+    Object.assign(settings, PLAIN);
+    for (const [name, one] of knobs) one.set(PLAIN[name]);
+    change();
+  };
+  return { settings, reset };
+}
+
 figure("output-bars", ["token"], (root) => {
   const { vocabulary } = page.data;
-  const count = vocabulary.length;
-  const set = chooseToken(root, "After which token?");
-  const knobs = { temperature: 1, topK: 0, topP: 1 };
+  chooseToken(root, "After which token?");
   const bar = controls(root);
-  const knob = (name, options) =>
-    slider(bar, {
-      ...options,
-      change: (x) => {
-        knobs[name] = x;
-        draw();
-      },
-    });
-  const temperature = knob("temperature", {
-    label: "Temperature",
-    min: 0,
-    max: 3,
-    step: 0.05,
-    value: 1,
-    format: (x) => (x === 0 ? "0: the best only" : x.toFixed(2)),
-  });
-  const topK = knob("topK", {
-    label: "Top-k",
-    min: 0,
-    max: Math.min(50, count),
-    value: 0,
-    format: (x) => (x === 0 ? "off" : String(x)),
-  });
-  const topP = knob("topP", {
-    label: "Top-p",
-    min: 0.05,
-    max: 1,
-    step: 0.01,
-    value: 1,
-    format: (x) => (x >= 1 ? "off" : x.toFixed(2)),
-  });
-  button(bar, "Reset", () => {
-    Object.assign(knobs, { temperature: 1, topK: 0, topP: 1 });
-    temperature.set(1);
-    topK.set(0);
-    topP.set(1);
-    draw();
-  });
   const drawn = new Map(); // how often each token came up
+  const logitsNow = () => tensor("logits").row(page.state.token);
+  const { settings, reset } = samplingKnobs(bar, draw);
+  button(bar, "Reset", reset);
   button(bar, "Draw 1,000 times", () => {
-    const probabilities = distribution(
-      tensor("logits").row(page.state.token),
-      knobs.temperature,
-      knobs.topK,
-      knobs.topP,
-    );
+    const probabilities = distribution(logitsNow(), settings);
     drawn.clear();
     for (let n = 0; n < 1000; n++) {
       const token = sample(probabilities);
@@ -189,57 +166,59 @@ figure("output-bars", ["token"], (root) => {
     }
     paint();
   });
-  const update = bars(root, { label: "Probabilities to draw from", format: percent });
+  const showBars = bars(root, { label: "Probabilities to draw from", format: percent });
   const show = readout(root);
+
   function draw() {
     drawn.clear();
     paint();
   }
+
   function paint() {
-    const logits = tensor("logits").row(page.state.token);
+    const logits = logitsNow();
     const plain = softmax(logits);
-    const probabilities = distribution(logits, knobs.temperature, knobs.topK, knobs.topP);
-    const order = ranked(logits).slice(0, 12);
-    const rest = Math.max(0, 1 - order.reduce((sum, i) => sum + probabilities[i], 0));
-    const plainRest = Math.max(0, 1 - order.reduce((sum, i) => sum + plain[i], 0));
-    const text = (p, times) => (drawn.size ? `${percent(p)}, drawn ${integer(times)}` : percent(p));
+    const probabilities = distribution(logits, settings);
+    const order = ranked(logits).slice(0, MOST_LOGITS);
+    const said = (p, times) => (drawn.size ? `${percent(p)}, drawn ${integer(times)}` : percent(p));
     const items = order.map((i) => ({
       label: vocabulary[i],
       value: probabilities[i],
-      text: text(probabilities[i], drawn.get(i) || 0),
+      text: said(probabilities[i], drawn.get(i) || 0),
       mark: plain[i],
       muted: probabilities[i] === 0,
     }));
-    if (count > order.length) {
-      const value = rest < 1e-12 ? 0 : rest;
-      const times = [...drawn].reduce((sum, [i, n]) => sum + (order.includes(i) ? 0 : n), 0);
-      items.push({
-        label: `${integer(count - order.length)} others`,
-        value,
-        text: text(value, times),
-        mark: plainRest,
-        muted: true,
-      });
+    const others = vocabulary.length - order.length;
+    if (others > 0) {
+      const rest = (list) => 1 - sum(order.map((i) => list[i]));
+      const value = rest(probabilities) < 1e-12 ? 0 : rest(probabilities);
+      const times = sum([...drawn].map(([i, n]) => (order.includes(i) ? 0 : n)));
+      const mark = Math.max(0, rest(plain));
+      items.push({ label: `${integer(others)} others`, value, text: said(value, times), mark, muted: true });
     }
-    update(items, Math.max(...items.map((item) => Math.max(item.value, item.mark))));
-    const best = order[0];
-    const entropy = (list) => -list.reduce((sum, p) => sum + (p > 0 ? p * Math.log(p) : 0), 0);
-    show(
-      [
-        "p(",
-        tokenName(vocabulary[best]),
-        ") = e^(",
-        number(logits[best]),
-        ` / ${knobs.temperature === 0 ? "0" : knobs.temperature.toFixed(2)}) / Σ = `,
-        strong(percent(probabilities[best])),
-      ],
-      `${integer(probabilities.filter((p) => p > 0).length)} tokens can be drawn; the choice is as open as one among ${number(Math.exp(entropy(probabilities)))} equal ones (plain: ${number(Math.exp(entropy(plain)))}).`,
-    );
+    showBars(items, 1);
+    show(bestSaid(logits, probabilities), openness(probabilities, plain));
   }
-  return () => {
-    set();
-    draw();
-  };
+
+  // How the likeliest token comes by its probability.
+  function bestSaid(logits, probabilities) {
+    const [best] = ranked(logits);
+    const p = probabilities[best];
+    const name = ["p(", tokenName(vocabulary[best]), ") = "];
+    if (settings.temperature === 0) return [...name, strong("100%"), ": at temperature 0 nothing else is drawn."];
+    const scaled = logits[best] / settings.temperature;
+    const exponent = `${number(logits[best])} / ${settings.temperature.toFixed(2)}`;
+    const share = `${number(Math.exp(scaled))} / ${number(Math.exp(scaled) / p)}`;
+    return [...name, `e^(${exponent}) / Σ = ${share} = `, strong(percent(p))];
+  }
+
+  function openness(probabilities, plain) {
+    const open = (list) => number(Math.exp(entropy(list)));
+    const possible = integer(probabilities.filter((p) => p > 0).length);
+    const said = `the choice is as open as one among ${open(probabilities)} equal ones (plain: ${open(plain)})`;
+    return `${possible} tokens can be drawn; ${said}.`;
+  }
+
+  return draw;
 });
 
 figure("output-loss", ["step", "token"], (root) => {
@@ -251,41 +230,39 @@ figure("output-loss", ["step", "token"], (root) => {
     return null;
   }
   const scale = amountScale(uniform, "nats of surprise");
-  let now = [];
-  let show;
-  const title = el("p", { class: "part-title" });
-  root.append(title);
-  const row = tokenRow(root, {
-    label: "",
-    tint: (i) => {
-      if (i === 0) return { background: "transparent", color: "" };
-      return {
-        background: scale.color(now[i - 1]),
-        color: rgb(now[i - 1] > uniform * 0.42 ? palette.paper : palette.ink),
-      };
-    },
-  });
+  const title = partTitle(root);
+  const chips = chooseToken(root, "");
   legend(root, scale);
-  show = readout(root);
+  const show = readout(root);
+  let now = []; // the loss of each token from the second on
+
+  function tint() {
+    chips.slice(1).forEach((chip, i) => {
+      chip.style.background = scale.color(now[i]);
+      chip.style.color = rgb(now[i] > uniform * 0.42 ? palette.paper : palette.ink);
+    });
+  }
+  chips[0].style.background = "transparent"; // it was not guessed
+  painted.add({ canvas: root, draw: tint });
+
   return () => {
     const { step, token } = page.state;
     now = unpackOnce(losses[step]).numbers;
-    const mean = now.reduce((a, b) => a + b, 0) / now.length;
-    row.set(token);
-    title.replaceChildren(
-      `Mean loss: ${number(mean)} nats per token `,
-      el("small", {}, `${stepName(step)} · a blind guess: ${number(uniform)}`),
-    );
-    show(
-      token === 0
-        ? ["The first token, ", tokenName(tokens[0]), ", had nothing before it, so there was no guess."]
-        : [
-            "Before ",
-            tokenName(tokens[token]),
-            ` came, it had p = ${percent(Math.exp(-now[token - 1]))}: −ln p = `,
-            strong(number(now[token - 1])),
-            " nats",
-          ],
-    );
+    tint();
+    const said = el("small", {}, `${stepName(step)} · a blind guess: ${number(uniform)}`);
+    title.replaceChildren(`Mean loss: ${number(mean(now))} nats per token `, said);
+    const name = tokenName(tokens[token]);
+    if (token === 0) {
+      show(["The first token, ", name, ", had nothing before it, so there was no guess."]);
+    } else {
+      const loss = now[token - 1];
+      show([
+        "Before ",
+        name,
+        ` came, it had p = ${percent(Math.exp(-loss))}: −ln p = `,
+        strong(number(loss)),
+        " nats",
+      ]);
+    }
   };
 });

@@ -1,4 +1,4 @@
-// What figures are built from: elements, controls, bars, the row of tokens, and the line that shows a formula.
+// What figures are built from: elements, controls, bars, the row of tokens, and the lines that show a formula.
 
 // Make an element.  Texts go in as text, never as HTML, so whatever a token holds, it can't do anything here.
 function el(tag, attributes = {}, ...children) {
@@ -35,8 +35,14 @@ const strong = (text) => el("b", {}, text);
 // A token as it stands in a sentence of ours.
 const tokenName = (text) => el("span", { class: "token-name" }, text);
 
-// The line below a figure that shows the formula of the cell under the pointer, the finger or the keyboard's cursor.
-// show(lines): each line is a text, an element, or a list of them.
+// A row of tokens that are only shown; some are marked.
+function phrase(root, name, tokens, isMarked) {
+  const pieces = tokens.map((text, i) => el("span", { class: isMarked(i) ? "piece fresh" : "piece" }, text));
+  root.append(el("p", { class: "phrase" }, el("span", { class: "phrase-name" }, name), pieces));
+}
+
+// The line below a figure that shows the formula of the cell under the pointer, the finger or the keyboard's
+// cursor. show(lines): each line is a text, an element, or a list of them.
 function readout(root) {
   const box = el("div", { class: "readout", "aria-live": "off" });
   root.append(box);
@@ -48,24 +54,39 @@ function readout(root) {
   };
 }
 
-function legend(root, scale, label = "") {
-  const steps = Array.from({ length: 25 }, (_, i) => scale.color(scale.low + ((scale.high - scale.low) * i) / 24));
-  const unit = scale.unit ? ` ${scale.unit}` : "";
-  const box = el(
-    "div",
-    { class: "legend" },
-    label ? el("span", { class: "legend-label" }, label) : null,
-    el("span", {}, number(scale.low, 2)),
-    el("span", {
+// The line above a part of a figure that says what it is.
+function partTitle(root, ...content) {
+  const node = el("p", { class: "part-title" }, ...content);
+  root.append(node);
+  return node;
+}
+
+// What the colours mean.  Returns update(scale, label).
+function legend(root, scale = null, label = "") {
+  const box = el("div", { class: "legend" });
+  root.append(box);
+  let shown = null;
+  const draw = () => {
+    if (!shown) return;
+    const [{ low, high, unit, color, text = (x) => number(x, 2) }, name] = shown;
+    const from = text(low);
+    const to = unit ? `${text(high)} ${unit}` : text(high);
+    const steps = Array.from({ length: 25 }, (_, i) => color(low + ((high - low) * i) / 24));
+    const ramp = el("span", {
       class: "legend-ramp",
       role: "img",
-      "aria-label": `from ${number(scale.low, 2)} to ${number(scale.high, 2)}${unit}`,
+      "aria-label": `from ${from} to ${to}`,
       style: { background: `linear-gradient(to right, ${steps.join(",")})` },
-    }),
-    el("span", {}, number(scale.high, 2) + unit),
-  );
-  if (root) root.append(box);
-  return box;
+    });
+    box.replaceChildren(name ? `${name} ` : "", el("span", { class: "legend-scale" }, from, ramp, to));
+  };
+  const update = (...changes) => {
+    shown = changes;
+    draw();
+  };
+  painted.add({ canvas: box, draw });
+  if (scale) update(scale, label);
+  return update;
 }
 
 function controls(root) {
@@ -127,66 +148,52 @@ function button(root, label, press) {
   return node;
 }
 
-// The reader's tokens as a row; one is chosen.  `tint(i)` may give each a background.
-function tokenRow(
-  root,
-  { label = "token", change = (i) => choose({ token: i }), tint = null, tokens = page.data.text.tokens } = {},
-) {
+// Choosers of what the page has chosen, for the head of a figure; they follow when it is chosen elsewhere.
+
+// The reader's tokens as a row.  Returns their chips.
+function chooseToken(root, label = "Choose a token") {
+  const { tokens } = page.data.text;
   const name = newId();
-  const inputs = tokens.map((_, i) =>
+  const inputs = tokens.map((text, i) =>
     el("input", {
-      type: "radio",
-      name,
-      value: i,
-      onchange: () => change(i),
-      "aria-label": `${tokens[i]}, position ${i}`,
+      ...{ type: "radio", name, value: i, "aria-label": `${text}, position ${i}` },
+      onchange: () => choose({ token: i }),
     }),
   );
   const chips = tokens.map((text, i) =>
     el("label", { class: "chip", title: `position ${i}` }, inputs[i], el("span", {}, text)),
   );
   root.append(el("fieldset", { class: "tokens" }, el("legend", {}, label), chips));
-  return {
-    chips,
-    set(i) {
-      if (inputs[i]) inputs[i].checked = true;
-      if (tint)
-        chips.forEach((chip, j) => {
-          const color = tint(j);
-          chip.style.setProperty("background", color ? color.background : "");
-          chip.style.setProperty("color", color ? color.color : "");
-        });
-    },
-  };
+  follow("token", (i) => (inputs[i].checked = true));
+  return chips;
 }
 
-// Choosers of the shared state, for the head of a figure.  Returns set(), to call in update().
-function chooseToken(root, label = "Choose a token") {
-  const row = tokenRow(root, { label });
-  return () => row.set(page.state.token);
+function chooseLayer(root) {
+  follow(
+    "layer",
+    chooseNumber(root, "Block", page.data.model.n_layers, (i) => choose({ layer: i })),
+  );
 }
 
-function chooseLayer(root, label = "Block") {
-  const set = choice(root, {
-    label,
-    options: Array.from({ length: page.data.model.n_layers }, (_, i) => String(i + 1)),
-    value: page.state.layer,
-    change: (i) => choose({ layer: i }),
-  });
-  return () => set(page.state.layer);
+function chooseHead(root) {
+  follow(
+    "head",
+    chooseNumber(root, "Head", page.data.model.n_heads, (i) => choose({ head: i })),
+  );
 }
 
-function chooseHead(root, label = "Head") {
-  const set = choice(root, {
-    label,
-    options: Array.from({ length: page.data.model.n_heads }, (_, i) => String(i + 1)),
-    value: page.state.head,
-    change: (i) => choose({ head: i }),
-  });
-  return () => set(page.state.head);
+function chooseNumber(root, label, count, change) {
+  return choice(root, { label, options: Array.from({ length: count }, (_, i) => String(i + 1)), change });
 }
 
-// Horizontal bars.  Items: {label, value, text, tone, mark, muted, title}.  Returns update(items, most).
+// Call set() with a part of the state, now and whenever it changes.
+function follow(name, set) {
+  set(page.state[name]);
+  watch([name], () => set(page.state[name]));
+}
+
+// Horizontal bars.  Items: {label, value, text, mark, muted}; `most` is what fills a track.  Returns update(items,
+// most).
 function bars(root, { label, signed = false, format = number }) {
   const list = el("ol", { class: signed ? "bars bars-signed" : "bars", "aria-label": label });
   root.append(list);
@@ -209,13 +216,7 @@ function bars(root, { label, signed = false, format = number }) {
       name.replaceChildren(item.label);
       value.replaceChildren(item.text ?? format(item.value));
       const share = Math.min(1, Math.abs(item.value) / most);
-      list.children[i].className = [
-        item.tone ? `tone-${item.tone}` : "",
-        item.muted ? "muted" : "",
-        item.chosen ? "chosen" : "",
-      ]
-        .join(" ")
-        .trim();
+      list.children[i].className = item.muted ? "muted" : "";
       if (signed) {
         fill.style.left = item.value < 0 ? `${50 - 50 * share}%` : "50%";
         fill.style.width = `${50 * share}%`;
@@ -227,6 +228,28 @@ function bars(root, { label, signed = false, format = number }) {
       mark.hidden = item.mark === undefined;
     });
   };
+}
+
+// A sum of products with its numbers: of a short one all of them, of a long one the largest, and the rest
+// together. `left` and `right` may colour the two factors.
+function sumOfProducts(a, b, total, { left = String, right = String, digits = 3 } = {}) {
+  const products = Array.from(a, (x, i) => x * b[i]);
+  const shown = products.length <= 5 ? [...products.keys()] : ranked(products.map(Math.abs)).slice(0, 3);
+  const terms = shown.map((i) => [left(inside(a[i], digits)), " × ", right(inside(b[i], digits))]);
+  const hidden = products.length - shown.length;
+  const rest = total - sum(shown.map((i) => products[i]));
+  if (hidden) terms.push(`${hidden} smaller products that make ${inside(rest, digits)}`);
+  return terms.map((term, i) => [i ? " + " : "", el("span", { class: "term" }, term)]);
+}
+
+// Draw again whenever the room for a drawing has another width.
+function drawAtEveryWidth(box, draw) {
+  let width = box.clientWidth;
+  new ResizeObserver(() => {
+    if (box.clientWidth === width) return;
+    width = box.clientWidth;
+    draw();
+  }).observe(box);
 }
 
 // A sentence in the place of a figure, or beside it: why something can't be shown, or a number that was checked.

@@ -2,24 +2,15 @@
 
 // Probabilities of the next token at a snapshot.
 function nextProbabilities(step) {
-  const snapshot = chapterData("prediction").snapshots[step];
-  return softmax(unpackOnce(snapshot.logits).numbers);
+  return softmax(unpackOnce(chapterData("prediction").snapshots[step].logits).numbers);
 }
 
 figure("reading", [], (root) => {
-  const { text } = page.data;
-  root.append(
-    el(
-      "p",
-      { class: "part-title" },
-      "The text that was read ",
-      el("small", {}, `${text.tokens.length} token${text.tokens.length > 1 ? "s" : ""}`),
-    ),
-  );
-  if (text.notice) root.append(el("p", { class: "notice", role: "alert" }, text.notice));
-  const set = chooseToken(root, "");
-  watch(["token"], set);
-  return set;
+  const { tokens, notice } = page.data.text;
+  const count = `${tokens.length} token${tokens.length > 1 ? "s" : ""}`;
+  partTitle(root, "The text that was read ", el("small", {}, count));
+  if (notice) root.append(el("p", { class: "notice", role: "alert" }, notice));
+  chooseToken(root, "");
 });
 
 figure("overview", ["token"], (root) => {
@@ -34,7 +25,7 @@ figure("overview", ["token"], (root) => {
       ["tokens", "a token", [tokenName(text.tokens[token]), ` is ${text.ids[token]}`]],
       ["embedding", "its vector", `${integer(model.d_model)} numbers`],
       ["positions", "its place", `+ position ${token}`],
-      ["blocks", `${model.n_layers} times`, "look, think"],
+      ["blocks", `${model.n_layers} block${model.n_layers > 1 ? "s" : ""}`, "look, think"],
       ["output", "scores", `${integer(vocabulary.length)} logits`],
       ["prediction", "the guess", [tokenName(vocabulary[best]), ` ${percent(probabilities[best])}`]],
     ];
@@ -47,29 +38,28 @@ figure("overview", ["token"], (root) => {
 });
 
 figure("prediction-bars", ["step"], (root) => {
-  const title = el("p", { class: "part-title" });
-  root.append(title);
-  const update = bars(root, { label: "Probabilities of the next token", format: percent });
+  const { text, vocabulary } = page.data;
+  const title = partTitle(root);
+  const showBars = bars(root, { label: "Probabilities of the next token", format: percent });
+  const end = [...text.tokens.slice(-24).join("")].slice(-28).join("");
   return () => {
     const probabilities = nextProbabilities(page.state.step);
+    const blind = 1 / probabilities.length;
     const order = ranked(probabilities).slice(0, 10);
-    const uniform = 1 / probabilities.length;
-    const rest = 1 - order.reduce((sum, i) => sum + probabilities[i], 0);
     const others = probabilities.length - order.length;
-    title.replaceChildren(
-      "After ",
-      tokenName([...page.data.text.tokens.slice(-24).join("")].slice(-28).join("")),
-      " comes … ",
-      el("small", {}, stepName(page.state.step)),
-    );
-    const items = order.map((i) => ({ label: page.data.vocabulary[i], value: probabilities[i], mark: uniform }));
-    if (others > 0) items.push({ label: `${integer(others)} others`, value: Math.max(0, rest), muted: true });
-    update(items);
+    title.replaceChildren("After ", tokenName(end), " comes … ", el("small", {}, stepName(page.state.step)));
+    const items = order.map((i) => ({ label: vocabulary[i], value: probabilities[i], mark: blind }));
+    if (others > 0) {
+      const value = Math.max(0, 1 - sum(order.map((i) => probabilities[i])));
+      items.push({ label: `${integer(others)} others`, value, mark: others * blind, muted: true });
+    }
+    showBars(items, 1);
   };
 });
 
 figure("prediction-history", ["step"], (root) => {
   const { snapshots, uniform_nats } = chapterData("prediction");
+  const { vocabulary, model } = page.data;
   if (snapshots.length < 2) {
     note(
       root,
@@ -83,27 +73,32 @@ figure("prediction-history", ["step"], (root) => {
   const first = ranked(all[0])[0];
   if (!order.includes(first)) order.push(first);
   const scale = amountScale(1, "probability");
-  let show;
-  const view = grid(root, {
+  partTitle(
+    root,
+    "The likeliest next tokens ",
+    el("small", {}, "a row for each token, a column for each step of training"),
+  );
+  const showCells = grid(root, {
     label: "Probability of each token over the training",
     rows: order.length,
     columns: snapshots.length,
     largestCell: 44,
     cellHeight: 24,
-    rowLabels: order.map((i) => page.data.vocabulary[i]),
+    rowLabels: order.map((i) => vocabulary[i]),
     columnLabels: snapshots.map((s) => (s.step === null ? "end" : String(s.step))),
     color: (r, c) => scale.color(all[c][order[r]]),
     pick: (r, c) => choose({ step: c }),
     describe: (r, c) => {
-      const entropy = -all[c].reduce((sum, p) => sum + (p > 0 ? p * Math.log(p) : 0), 0);
+      const nats = entropy(all[c]);
       show(
-        ["p(", tokenName(page.data.vocabulary[order[r]]), `) = ${percent(all[c][order[r]])} at ${stepName(c)}`],
-        `Uncertainty over all tokens: ${number(entropy)} nats, as if choosing among ${number(Math.exp(entropy))} equally likely ones (untrained, at most ln ${integer(page.data.model.vocab_size)} = ${number(uniform_nats)})`,
+        ["p(", tokenName(vocabulary[order[r]]), `) = ${percent(all[c][order[r]])} at ${stepName(c)}`],
+        `All tokens together: as open as a choice among ${number(Math.exp(nats))} equally likely ones ` +
+          `(${number(nats)} nats; a blind guess among all ${integer(model.vocab_size)}: ${number(uniform_nats)} nats).`,
       );
     },
   });
   legend(root, scale);
-  show = readout(root);
-  view.update({}, [0, snapshots.length - 1]);
-  return () => view.update({ chosen: { column: page.state.step } });
+  const show = readout(root);
+  showCells({}, [0, snapshots.length - 1]);
+  return () => showCells({ chosen: { column: page.state.step } });
 });

@@ -1,6 +1,6 @@
 // Chapter 5: queries, keys and values.
 
-// The vectors (T, d) that enter the attention of a block: its input, or with pre-norm a normalised copy of it.
+// The vector that enters the attention of a block: the block's input, or with pre-norm a normalised copy of it.
 function attentionInput(layer, t) {
   if (page.data.model.norm === "pre") return tensor(`blocks.${layer}.norm_attention`).row(t);
   return blockInput(layer, t);
@@ -8,102 +8,72 @@ function attentionInput(layer, t) {
 
 // The vector that enters a block.
 function blockInput(layer, t) {
-  if (layer > 0)
-    return tensor(`blocks.${layer - 1}.${page.data.model.norm === "pre" ? "residual_ffn" : "norm_ffn"}`).row(t);
-  const root = Math.sqrt(page.data.model.d_model);
+  const { norm, d_model } = page.data.model;
+  if (layer > 0) return tensor(`blocks.${layer - 1}.${norm === "pre" ? "residual_ffn" : "norm_ffn"}`).row(t);
   const positions = tensor("positions").row(t);
-  return tensor("embed")
-    .row(t)
-    .map((x, i) => x * root + positions[i]);
-}
-
-// The largest terms of a sum of products, as "a·b" texts.
-function largestProducts(a, b, count = 3) {
-  const products = Array.from(a, (x, i) => x * b[i]);
-  const order = products
-    .map((_, i) => i)
-    .sort((i, j) => Math.abs(products[j]) - Math.abs(products[i]))
-    .slice(0, count);
-  return order.map((i) => ({ i, a: a[i], b: b[i], product: products[i] }));
+  const embed = tensor("embed").row(t);
+  return embed.map((x, i) => x * Math.sqrt(d_model) + positions[i]);
 }
 
 figure("projections-strips", ["token", "layer", "head"], (root) => {
   const { d_model, d_k } = page.data.model;
   const { weights } = chapterData("projections");
-  const setToken = chooseToken(root);
+  chooseToken(root);
   const bar = controls(root);
-  const setLayer = chooseLayer(bar);
-  const setHead = chooseHead(bar);
-  const names = ["q", "k", "v"];
-  const tones = ["query", "key", "value"];
-  const colored = [Q, K, V];
+  chooseLayer(bar);
+  chooseHead(bar);
+  const kinds = [
+    { name: "q", tone: "query", colored: Q },
+    { name: "k", tone: "key", colored: K },
+    { name: "v", tone: "value", colored: V },
+  ];
   let x = [];
   let vectors = [];
-  let show;
-  root.append(el("p", { class: "part-title" }, `The token's vector, ${d_model} numbers`));
-  const input = strips(root, {
+  partTitle(root, `The token's vector, ${d_model} numbers`);
+  const showInput = strips(root, {
     label: "The vector that enters attention",
     width: d_model,
     lines: 1,
     cellHeight: 30,
     describe: (r, c) =>
-      show(
-        `x[${c}] = ${number(x[c])}: number ${c + 1} of what block ${page.state.layer + 1} reads at this token.`,
-      ),
+      show([`x[${c}] = `, strong(number(x[c])), `, as block ${page.state.layer + 1} reads it at this token`]),
   });
-  root.append(el("p", { class: "part-title" }, `Its query, key and value, ${d_k} numbers each`));
-  const output = strips(root, {
+  partTitle(root, `Its query, key and value, ${d_k} numbers each`);
+  const showOutput = strips(root, {
     label: "Query, key and value",
     width: d_k,
     lines: 3,
     cellHeight: 24,
     describe: explain,
   });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  show = readout(root);
+  const showScale = legend(root);
+  const show = readout(root);
 
   function explain(r, c) {
-    const { layer, head, token } = page.state;
-    const known = weights.find((w) => w.layer === layer && w.head === head);
-    const tone = colored[r];
-    const matrix = `W_${names[r].toUpperCase()}`;
-    const first = [
-      tone(`${names[r]}[${c}]`),
-      ` = Σᵢ ${matrix}[${c}, i] · x[i] = `,
-      strong(number(vectors[r][c])),
-      `, a sum of ${d_model} products`,
-    ];
+    const { layer, head } = page.state;
+    const { name, colored } = kinds[r];
+    const value = vectors[r][c];
+    const formula = [colored(`${name}[${c}]`), ` = Σᵢ W_${name.toUpperCase()}[${c}, i] · x[i] = `];
+    const known = weights.find((one) => one.layer === layer && one.head === head);
     if (!known) {
+      const where = `block ${weights[0].layer + 1}, head ${weights[0].head + 1}`;
       show(
-        first,
-        `The weights of block ${weights[0].layer + 1}, head ${weights[0].head + 1} are in this page: choose it to see the largest products.`,
+        [...formula, strong(number(value)), `, a sum of ${d_model} products`],
+        `To keep the page small it holds the weights of one head, ${where}: choose that to see the products.`,
       );
       return;
     }
-    const row = unpackOnce(known[names[r]]).row(c);
-    const bias = known[`${names[r]}_bias`];
-    const terms = largestProducts(row, x).map(
-      ({ a, b, product }) => `${number(a)} × ${inside(b)} = ${number(product)}`,
-    );
-    show(
-      first,
-      `The largest: ${terms.join(",  ")}${bias ? `; and the bias ${number(unpackOnce(bias).at(c))}` : ""}`,
-    );
+    const bias = known[`${name}_bias`] ? unpackOnce(known[`${name}_bias`]).at(c) : 0;
+    const products = sumOfProducts(unpackOnce(known[name]).row(c), x, value - bias);
+    show([...formula, products, bias ? ` + ${inside(bias)}` : "", " = ", strong(number(value))]);
   }
 
   return () => {
     const { token, layer, head } = page.state;
-    setToken();
-    setLayer();
-    setHead();
     x = attentionInput(layer, token);
-    vectors = names.map((name) => tensor(`blocks.${layer}.attention.${name}`).row(head, token));
-    input.update([{ label: "x", values: x }]);
-    const scale = output.update(
-      vectors.map((values, i) => ({ label: names[i], values, tone: tones[i] })),
-      [0, largestAt(vectors[0])],
-    );
-    scalePlace.replaceChildren(legend(null, scale, "q, k, v"));
+    vectors = kinds.map(({ name }) => tensor(`blocks.${layer}.attention.${name}`).row(head, token));
+    showInput([{ label: "x", values: x }]);
+    const content = kinds.map(({ name, tone }, i) => ({ label: name, values: vectors[i], tone }));
+    showScale(showOutput(content, [0, largestAt(vectors[0])]), "q, k, v");
   };
 });

@@ -3,8 +3,6 @@
 // Signed values: blue below zero, red-brown above, paper at zero.  Probabilities: paper to ink.  Both are read
 // from the style sheet, so that light, dark and print agree.
 
-const THIN = "\u2009";
-
 // A number with `digits` significant digits, a real minus sign, and no trailing noise.
 function number(x, digits = 3) {
   if (x === undefined || x === null || Number.isNaN(x)) return "not a number";
@@ -18,6 +16,7 @@ function number(x, digits = 3) {
     text = `${mantissa}·10${superscript(Number(exponent))}`;
   } else {
     text = size.toFixed(Math.min(6, Math.max(0, digits - 1 - Math.floor(Math.log10(size)))));
+    if (size >= 1000) text = integer(text);
   }
   return (x < 0 ? "−" : "") + text;
 }
@@ -126,29 +125,43 @@ function amountScale(largest = 1, unit = "", tone = "ink") {
   return { unit, low: 0, high: most, color: (x) => AMOUNTS[tone](x / most) };
 }
 
+// --- mathematics --------------------------------------------------------------------------------------------
+
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const mean = (values) => sum(values) / values.length;
+
+function softmax(scores) {
+  const most = Math.max(...scores);
+  const powers = Array.from(scores, (x) => Math.exp(x - most));
+  const total = sum(powers);
+  return powers.map((x) => x / total);
+}
+
+// How open a choice is, in nats.
+function entropy(probabilities) {
+  return -sum(probabilities.map((p) => (p > 0 ? p * Math.log(p) : 0)));
+}
+
+function dot(a, b) {
+  let total = 0;
+  for (let i = 0; i < a.length; i++) total += a[i] * b[i];
+  return total;
+}
+
+function length(a) {
+  return Math.sqrt(dot(a, a));
+}
+
+// The size of the number farthest from zero, of all lists.
 function largestSize(...lists) {
   let most = 0;
   for (const list of lists) for (const x of list) if (Number.isFinite(x)) most = Math.max(most, Math.abs(x));
   return most;
 }
 
-// --- mathematics --------------------------------------------------------------------------------------------
-
-function softmax(scores) {
-  const most = Math.max(...scores);
-  const powers = Array.from(scores, (x) => Math.exp(x - most));
-  const total = powers.reduce((a, b) => a + b, 0);
-  return powers.map((x) => x / total);
-}
-
-function dot(a, b) {
-  let sum = 0;
-  for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
-  return sum;
-}
-
-function length(a) {
-  return Math.sqrt(dot(a, a));
+// Where the number farthest from zero stands.
+function largestAt(values) {
+  return ranked(Array.from(values, Math.abs))[0];
 }
 
 // The indices of a list, by falling value.

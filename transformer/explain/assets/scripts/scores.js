@@ -5,176 +5,130 @@ const attention = (name, layer = page.state.layer) => tensor(`blocks.${layer}.at
 // How many keys a query may look at.
 const allowed = (query) => (page.data.model.causal ? query + 1 : page.data.text.tokens.length);
 
-function rawScore(query, key) {
-  return dot(attention("q").row(page.state.head, query), attention("k").row(page.state.head, key));
+// The "scores" or the weights ("pattern") of the chosen query, one for each key that it may look at.
+function rowOfQuery(name) {
+  const { head, token } = page.state;
+  return Array.from(attention(name).row(head, token).subarray(0, allowed(token)));
 }
+
+function chooseQuery(root) {
+  chooseToken(root, "Choose the query");
+  const bar = controls(root);
+  chooseLayer(bar);
+  chooseHead(bar);
+}
+
+// e to some power, as it is printed.
+const power = (x) => `e^${inside(x)}`;
 
 figure("scores-why", ["token", "layer", "head"], (root) => {
   const { d_k } = page.data.model;
   const { tokens } = page.data.text;
-  const setToken = chooseToken(root, "Choose the query");
-  const bar = controls(root);
-  const setLayer = chooseLayer(bar);
-  const setHead = chooseHead(bar);
-  const keyTitle = el("p", { class: "part-title" });
-  const stripTitle = el("p", { class: "part-title" });
-  let at = 0;
-  let rows = [];
-  let show;
-  root.append(keyTitle);
-  const chart = columns(root, {
-    label: "Weight of each key",
-    rowHeight: 56,
-    pick: (i) => chooseKey(i),
-    describe: () => {},
-  });
-  root.append(stripTitle);
-  const view = strips(root, {
+  chooseQuery(root);
+  const keyTitle = partTitle(root);
+  const showWeights = columnBars(root, { label: "Weight of each key", rowHeight: 56, pick: showKey });
+  const stripTitle = partTitle(root);
+  const showStrips = strips(root, {
     label: "Query, key and their products",
     width: d_k,
     lines: 3,
     cellHeight: 24,
     describe: explain,
   });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  show = readout(root);
+  const legends = el("div", { class: "legends" });
+  root.append(legends);
+  const showVectorScale = legend(legends);
+  const showProductScale = legend(legends);
+  const show = readout(root);
+  let key = 0;
+  let q = [];
+  let k = [];
+  let products = [];
 
   function explain(r, c) {
     const { head, token } = page.state;
-    const score = attention("scores").at(head, token, at);
-    const weight = attention("pattern").at(head, token, at);
-    const terms = largestProducts(rows[0], rows[1]).map(({ i, a, b, product }) => [
-      Q(number(a)),
-      " × ",
-      K(inside(b)),
-      ` = ${number(product)} in dimension ${i}`,
-    ]);
+    const product = dot(q, k);
+    const weight = attention("pattern").at(head, token, key);
     show(
+      [`In dimension ${c}: `, Q(number(q[c])), " × ", K(inside(k[c])), " = ", strong(number(products[c]))],
+      [Q("q"), " · ", K("k"), " = ", sumOfProducts(q, k, product, { left: Q, right: K }), ` = ${number(product)}`],
       [
-        "In dimension ",
-        String(c),
-        ": ",
-        Q(number(rows[0][c])),
-        " × ",
-        K(inside(rows[1][c])),
-        " = ",
-        strong(number(rows[2][c])),
-      ],
-      ["The largest products: ", terms.flatMap((term, i) => (i ? [", ", ...term] : term))],
-      [
-        Q("q"),
-        " · ",
-        K("k"),
-        ` / √${d_k} = ${number(dot(rows[0], rows[1]))} / ${number(Math.sqrt(d_k))} = `,
-        strong(number(score)),
+        `score = ${number(product)} / √${d_k} = `,
+        strong(number(attention("scores").at(head, token, key))),
         `, which gets the weight ${percent(weight)}`,
       ],
     );
   }
 
-  function chooseKey(i) {
-    at = Math.min(i, allowed(page.state.token) - 1);
+  function showKey(i) {
     const { head, token } = page.state;
-    const q = attention("q").row(head, token);
-    const k = attention("k").row(head, at);
-    rows = [q, k, q.map((x, j) => x * k[j])];
-    stripTitle.replaceChildren(
-      Q("Query"),
-      " of ",
-      tokenName(tokens[token]),
-      ", ",
-      K("key"),
-      " of ",
-      tokenName(tokens[at]),
-      ", and their products",
-    );
+    key = i;
+    q = attention("q").row(head, token);
+    k = attention("k").row(head, key);
+    products = q.map((x, d) => x * k[d]);
+    const names = [tokenName(tokens[token]), ", ", K("key"), " of ", tokenName(tokens[key])];
+    stripTitle.replaceChildren(Q("Query"), " of ", ...names, ", and their products");
     const shared = signedScale(largestSize(q, k));
-    const products = signedScale(largestSize(rows[2]));
-    view.update(
+    const own = signedScale(largestSize(products));
+    showStrips(
       [
         { label: "q", values: q, tone: "query", scale: shared },
         { label: "k", values: k, tone: "key", scale: shared },
-        { label: "q × k", values: rows[2], scale: products },
+        { label: "q × k", values: products, scale: own },
       ],
-      [2, largestAt(rows[2])],
+      [2, largestAt(products)],
     );
-    scalePlace.replaceChildren(
-      el("div", { class: "legends" }, legend(null, shared, "q, k"), legend(null, products, "q × k")),
-    );
-    const n = allowed(token);
-    chart({
-      labels: tokens.slice(0, n),
-      chosen: at,
-      at,
-      rows: [
-        {
-          label: "weight",
-          values: Array.from(attention("pattern").row(head, token).subarray(0, n)),
-          most: undefined,
-        },
-      ],
-    });
+    showVectorScale(shared, "q, k");
+    showProductScale(own, "q × k");
+    const weights = rowOfQuery("pattern");
+    const labels = tokens.slice(0, weights.length);
+    showWeights({ labels, chosen: key, at: key, rows: [{ label: "weight", values: weights, format: percent }] });
   }
 
   return () => {
-    const { head, token } = page.state;
-    setToken();
-    setLayer();
-    setHead();
-    keyTitle.replaceChildren("Where ", tokenName(tokens[token]), " looks ", el("small", {}, "choose a key"));
-    chooseKey(ranked(attention("pattern").row(head, token).subarray(0, allowed(token)))[0]);
+    keyTitle.replaceChildren(
+      "Where ",
+      tokenName(tokens[page.state.token]),
+      " looks ",
+      el("small", {}, "choose a key"),
+    );
+    showKey(ranked(rowOfQuery("pattern"))[0]);
   };
 });
 
 figure("scores-row", ["token", "layer", "head"], (root) => {
   const { tokens } = page.data.text;
-  const setToken = chooseToken(root, "Choose the query");
-  const bar = controls(root);
-  const setLayer = chooseLayer(bar);
-  const setHead = chooseHead(bar);
-  let numbers = {};
-  let show;
-  const chart = columns(root, {
+  chooseQuery(root);
+  let scores = [];
+  let powers = [];
+  let weights = [];
+  const showBars = columnBars(root, {
     label: "Score, exponential and weight of each key",
     rowHeight: 58,
-    describe: (i) =>
+    describe: (i) => {
+      const total = number(sum(powers));
       show(
+        ["Key ", tokenName(tokens[i]), ": ", power(scores[i]), " = ", strong(number(powers[i]))],
         [
-          "Key ",
-          tokenName(tokens[i]),
-          ": score ",
-          strong(number(numbers.scores[i])),
-          ",  e^",
-          number(numbers.scores[i]),
-          " = ",
-          strong(number(numbers.powers[i])),
+          `weight = ${number(powers[i])} / ${total} = `,
+          strong(percent(weights[i])),
+          `, where ${total} is the sum of all ${scores.length}`,
         ],
-        [
-          `weight = ${number(numbers.powers[i])} / ${number(numbers.total)} = `,
-          strong(percent(numbers.weights[i])),
-          `   (${number(numbers.total)} is the sum of all ${numbers.scores.length})`,
-        ],
-      ),
+      );
+    },
   });
-  show = readout(root);
+  const show = readout(root);
   return () => {
-    const { head, token } = page.state;
-    const n = allowed(token);
-    setToken();
-    setLayer();
-    setHead();
-    const scores = Array.from(attention("scores").row(head, token).subarray(0, n));
-    const weights = Array.from(attention("pattern").row(head, token).subarray(0, n));
-    const powers = scores.map(Math.exp);
-    numbers = { scores, weights, powers, total: powers.reduce((a, b) => a + b, 0) };
-    chart({
-      labels: tokens.slice(0, n),
+    scores = rowOfQuery("scores");
+    weights = rowOfQuery("pattern");
+    powers = scores.map(Math.exp);
+    showBars({
+      labels: tokens.slice(0, scores.length),
       at: ranked(weights)[0],
       rows: [
         { label: "score", values: scores, signed: true },
         { label: "e^score", values: powers },
-        { label: "weight", values: weights },
+        { label: "weight", values: weights, format: percent },
       ],
     });
   };
@@ -185,21 +139,22 @@ figure("scores-matrix", ["token", "layer", "head"], (root) => {
   const { tokens } = page.data.text;
   const n = tokens.length;
   const bar = controls(root);
-  const setLayer = chooseLayer(bar);
-  const setHead = chooseHead(bar);
-  const steps = ["q · k", "÷ √dₖ", "mask", "softmax"];
-  let step = 3;
-  let show;
+  chooseLayer(bar);
+  chooseHead(bar);
+  const MASK = 2;
+  const SOFTMAX = 3;
+  let step = SOFTMAX;
   choice(bar, {
     label: "Step",
-    options: steps,
+    options: ["q · k", "÷ √dₖ", "mask", "softmax"],
     value: step,
     change: (i) => {
       step = i;
       draw();
     },
   });
-  const view = grid(root, {
+  partTitle(root, el("small", {}, "A row for each query, a column for each key"));
+  const showCells = grid(root, {
     label: "Attention matrix, a row for each query and a column for each key",
     rows: n,
     columns: n,
@@ -210,194 +165,190 @@ figure("scores-matrix", ["token", "layer", "head"], (root) => {
     pick: (r) => choose({ token: r }),
     describe: explain,
   });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  show = readout(root);
-  let raw = [];
+  const showScale = legend(root);
+  const show = readout(root);
+  let products = []; // q · k of every query and key
 
   function explain(r, c) {
     const { head } = page.state;
-    const score = attention("scores").at(head, r, c);
-    const weight = attention("pattern").at(head, r, c);
     const who = ["Query ", Q(tokens[r]), ` at ${r}, key `, K(tokens[c]), ` at ${c}:`];
-    if (step >= 2 && causal && c > r) {
-      show(
-        who,
-        step === 2
-          ? "The key comes later, so the score is set to −∞."
-          : "e^−∞ = 0: the key comes later, and has exactly no weight.",
-      );
+    if (step >= MASK && causal && c > r) {
+      const why = "The key comes later, so the score is set to −∞";
+      show(who, step === MASK ? `${why}.` : [`${why}, and `, power(-Infinity), " = 0: exactly no weight."]);
       return;
     }
-    const product = [Q("q"), " · ", K("k"), ` = ${number(raw[r][c])}`];
+    const product = [Q("q"), " · ", K("k"), ` = ${number(products[r][c])}`];
+    const score = attention("scores").at(head, r, c);
     if (step === 0) show(who, product);
-    else if (step < 3) show(who, [...product, `,  / √${d_k} = `, strong(number(raw[r][c] / Math.sqrt(d_k)))]);
+    else if (step < SOFTMAX) show(who, [product, ` and / √${d_k}: `, strong(number(score))]);
     else {
-      const row = Array.from(attention("scores").row(head, r).subarray(0, allowed(r)));
-      const total = row.reduce((sum, x) => sum + Math.exp(x), 0);
+      const keys = allowed(r);
+      const total = sum(Array.from(attention("scores").row(head, r).subarray(0, keys), Math.exp));
+      const weight = attention("pattern").at(head, r, c);
       show(who, [
-        `e^${number(score)} / Σ = ${number(Math.exp(score))} / ${number(total)} = `,
+        power(score),
+        ` / Σ = ${number(Math.exp(score))} / ${number(total)} = `,
         strong(percent(weight)),
-        ` of the row of ${allowed(r)} key${allowed(r) > 1 ? "s" : ""}`,
+        ` of the row of ${keys} key${keys > 1 ? "s" : ""}`,
       ]);
     }
   }
 
   function draw() {
     const { head, token } = page.state;
-    raw = tokens.map((_, r) => tokens.map((_, c) => rawScore(r, c)));
+    products = tokens.map((_, r) => {
+      const query = attention("q").row(head, r);
+      return tokens.map((_, c) => dot(query, attention("k").row(head, c)));
+    });
     const factor = step === 0 ? 1 : 1 / Math.sqrt(d_k);
-    const value = step === 3 ? (r, c) => attention("pattern").at(head, r, c) : (r, c) => raw[r][c] * factor;
-    const visible = step < 2 ? raw.flat() : raw.flatMap((row, r) => row.slice(0, allowed(r)));
+    const visible = step < MASK ? products.flat() : products.flatMap((row, r) => row.slice(0, allowed(r)));
+    const weights = attention("pattern");
     const scale =
-      step === 3
+      step === SOFTMAX
         ? amountScale(1, "weight")
         : signedScale(largestSize(visible) * factor, step === 0 ? "q · k" : "score");
-    view.update(
+    showCells(
       {
-        color: (r, c) => scale.color(value(r, c)),
-        hidden: step >= 2 && causal ? (r, c) => c > r : null,
+        color: (r, c) => scale.color(step === SOFTMAX ? weights.at(head, r, c) : products[r][c] * factor),
+        hidden: step >= MASK && causal ? (r, c) => c > r : null,
         chosen: { row: token },
       },
-      view.canvas.matches(":focus") ? undefined : [token, ranked(attention("pattern").row(head, token))[0]],
+      [token, ranked(weights.row(head, token))[0]],
     );
-    scalePlace.replaceChildren(legend(null, scale));
+    showScale(scale);
   }
 
-  return () => {
-    setLayer();
-    setHead();
-    draw();
-  };
+  return draw;
 });
+
+const MOST_VALUES = 5; // that are drawn one by one
 
 figure("scores-mix", ["token", "layer", "head"], (root) => {
   const { d_k } = page.data.model;
   const { tokens } = page.data.text;
-  const most = 5;
-  const lines = most + 2;
-  const setToken = chooseToken(root, "Choose the query");
-  const bar = controls(root);
-  const setLayer = chooseLayer(bar);
-  const setHead = chooseHead(bar);
+  chooseQuery(root);
+  const lines = MOST_VALUES + 2;
   let parts = [];
-  let show;
-  const view = strips(root, {
+  const showStrips = strips(root, {
     label: "Weighted values and their sum",
     width: d_k,
     lines,
     cellHeight: 20,
     describe: explain,
   });
-  const scalePlace = el("div");
-  root.append(scalePlace);
-  show = readout(root);
+  const showScale = legend(root);
+  const show = readout(root);
+
   function explain(r, c) {
-    const part = parts[r];
-    if (!part) return;
-    const z = parts[lines - 1].values[c];
-    if (part.key !== undefined)
+    const { label, key, weight, value, values } = parts[r];
+    if (!label) return;
+    const result = strong(number(values[c]));
+    if (label === "z") {
+      const z = values[c];
+      const column = rowOfQuery("pattern").map((_, s) => attention("v").at(page.state.head, s, c));
+      show([
+        `z[${c}] = Σ weight · `,
+        V(`v[${c}]`),
+        " = ",
+        sumOfProducts(rowOfQuery("pattern"), column, z, { right: V }),
+        " = ",
+        result,
+      ]);
+    } else if (key === undefined) {
+      show([`All other keys together give ${c} `, result]);
+    } else {
       show(
         [
-          `${percent(part.weight)} of the `,
-          V("value"),
+          `weight × `,
+          V(`v[${c}]`),
           " of ",
-          tokenName(tokens[part.key]),
-          ` (at ${part.key}), number ${c + 1}: ${number(part.weight)} × `,
-          V(number(part.value[c])),
+          tokenName(tokens[key]),
+          ` (at ${key}) = ${number(weight)} × `,
+          V(inside(value[c])),
           " = ",
-          strong(number(part.values[c])),
+          result,
         ],
-        `It goes into z[${c}] = ${number(z)}.`,
+        `It goes into z[${c}] = ${number(parts.at(-1).values[c])}.`,
       );
-    else
-      show([
-        part.label === "z" ? `z[${c}] = ` : `All other keys together give number ${c + 1}: `,
-        strong(number(part.values[c])),
-      ]);
+    }
   }
+
   return () => {
     const { head, token } = page.state;
-    const n = allowed(token);
-    const weights = Array.from(attention("pattern").row(head, token).subarray(0, n));
-    setToken();
-    setLayer();
-    setHead();
-    const order = ranked(weights);
+    const weights = rowOfQuery("pattern");
     const z = attention("z").row(head, token);
-    parts = order.slice(0, most).map((key) => {
-      const value = attention("v").row(head, key);
-      return {
-        key,
-        weight: weights[key],
-        value,
-        label: `${percent(weights[key])} ${tokens[key]}`,
-        values: value.map((x) => x * weights[key]),
-        tone: "value",
-      };
-    });
-    while (parts.length < most) parts.push({ label: "", values: new Float32Array(d_k) });
-    const others =
-      n > most ? z.map((x, i) => x - parts.reduce((sum, part) => sum + part.values[i], 0)) : new Float32Array(d_k);
-    parts.push({ label: n > most ? `${n - most} others` : "", values: others }, { label: "z", values: z });
-    const scale = view.update(parts, [lines - 1, largestAt(z)]);
-    scalePlace.replaceChildren(legend(null, scale, "weight × v, and z"));
+    const nothing = { label: "", values: new Float32Array(d_k) };
+    parts = ranked(weights)
+      .slice(0, MOST_VALUES)
+      .map((key) => {
+        const weight = weights[key];
+        const value = attention("v").row(head, key);
+        const label = `${percent(weight)} ${tokens[key]}`;
+        return { key, weight, value, label, values: value.map((x) => x * weight), tone: "value" };
+      });
+    const others = weights.length - parts.length;
+    const rest = {
+      label: `${others} others`,
+      values: z.map((x, i) => x - sum(parts.map((part) => part.values[i]))),
+    };
+    while (parts.length < MOST_VALUES) parts.push(nothing);
+    parts.push(others ? rest : nothing, { label: "z", values: z });
+    showScale(showStrips(parts, [lines - 1, largestAt(z)]), "weight × v, and z");
   };
 });
 
+// How many rows have their largest weight in each tenth, as upright bars.
+function histogram(title, counts, most) {
+  const told = counts.map((n, i) => `${n} rows from ${i * 10} to ${i * 10 + 10}%`).join(", ");
+  const bar = (n) =>
+    el("div", {}, el("span", {}, n || ""), el("i", { style: { height: `${(100 * n) / most}%` } }));
+  const axis = ["0", "largest weight of a row", "1"].map((text) => el("span", {}, text));
+  return [
+    el("div", { class: "histogram", role: "img", "aria-label": `${title}: ${told}` }, counts.map(bar)),
+    el("div", { class: "histogram-axis" }, axis),
+  ];
+}
+
 figure("scores-saturation", [], (root) => {
-  const { saturation } = chapterData("scores");
-  if (!saturation.rows) {
+  const { rows, scaled, unscaled } = chapterData("scores").saturation;
+  if (!rows) {
     note(root, "The text is too short: it takes rows of at least four keys to see this.");
-    return null;
+    return;
   }
-  const side = (name, title) => {
-    const { counts, gradient } = saturation[name];
-    const most = Math.max(...saturation.scaled.counts, ...saturation.unscaled.counts);
-    const box = el("div", {}, el("p", { class: "part-title" }, title));
-    box.append(
-      el(
-        "div",
-        {
-          class: "histogram",
-          role: "img",
-          "aria-label": `${title}: ${counts.map((n, i) => `${n} rows from ${i * 10} to ${i * 10 + 10}%`).join(", ")}`,
-        },
-        counts.map((n) =>
-          el(
-            "div",
-            {},
-            el("span", {}, n ? String(n) : ""),
-            el("i", { style: { height: `${(100 * n) / most}%` } }),
-          ),
-        ),
-      ),
-      el(
-        "div",
-        { class: "histogram-axis" },
-        el("span", {}, "0"),
-        el("span", {}, "largest weight of a row"),
-        el("span", {}, "1"),
-      ),
-      el("p", { class: "note" }, "mean Σ p(1 − p): ", strong(number(gradient))),
-    );
-    return box;
-  };
-  const { scaled, unscaled } = saturation;
-  root.append(
-    el("div", { class: "columns" }, side("scaled", "As it is, divided"), side("unscaled", "Without the division")),
-  );
+  const most = Math.max(...scaled.counts, ...unscaled.counts);
+  const both = el("div", { class: "columns" });
+  root.append(both);
+  for (const [title, { counts, gradient }] of [
+    ["As it is, divided", scaled],
+    ["Without the division", unscaled],
+  ]) {
+    const side = el("div");
+    both.append(side);
+    partTitle(side, title, " ", el("small", {}, "number of rows"));
+    side.append(...histogram(title, counts, most));
+    note(side, "mean Σ p(1 − p): ", strong(number(gradient)));
+  }
+  const share = number(scaled.gradient / unscaled.gradient, 2);
   note(
     root,
-    `${integer(saturation.rows)} rows, of all blocks and heads. The division keeps ${number(scaled.gradient / unscaled.gradient, 2)} times as much of softmax's slope.`,
+    `${integer(rows)} rows, of all blocks and heads. The division keeps ${share} times as much of softmax's slope.`,
   );
-  return null;
 });
+
+// What a cell of an attention pattern says.
+function weightSaid(query, key, weight) {
+  const { tokens } = page.data.text;
+  if (page.data.model.causal && key > query) return "Later tokens get exactly no weight.";
+  return [
+    ...[Q(tokens[query]), ` (at ${query}) gives `, strong(percent(weight))],
+    ...[" of its attention to ", K(tokens[key]), ` (at ${key})`],
+  ];
+}
 
 figure("scores-fill", ["layer", "head"], (root) => {
   const { tokens } = page.data.text;
   const n = tokens.length;
-  const { one_by_one } = chapterData("scores");
+  const { passes, difference } = chapterData("scores").one_by_one;
   let read = n;
   const bar = controls(root);
   slider(bar, {
@@ -411,9 +362,9 @@ figure("scores-fill", ["layer", "head"], (root) => {
       draw();
     },
   });
-  const setLayer = chooseLayer(bar);
-  const setHead = chooseHead(bar);
-  const view = grid(root, {
+  chooseLayer(bar);
+  chooseHead(bar);
+  const showCells = grid(root, {
     label: "Attention weights of the tokens read so far",
     rows: n,
     columns: n,
@@ -421,31 +372,36 @@ figure("scores-fill", ["layer", "head"], (root) => {
     rowLabels: tokens,
     columnLabels: tokens,
     color: () => "transparent",
+    describe: (r, c) =>
+      show(
+        Math.max(r, c) < read ? weightSaid(r, c, attention("pattern").at(page.state.head, r, c)) : "Not read yet.",
+      ),
   });
   const scale = amountScale(1, "weight");
   legend(root, scale);
-  if (one_by_one.passes) {
+  const show = readout(root);
+  if (passes) {
     note(
       root,
-      `Computed both ways, all ${one_by_one.passes} tokens in one pass, and one after the other with the keys and values of those before kept in a cache, the weights of all heads differ by at most `,
-      strong(one_by_one.difference === 0 ? "0" : number(one_by_one.difference, 2)),
+      `Computed both ways, all ${passes} tokens in one pass, and one after the other with the keys and values of `,
+      "those before kept in a cache, the weights of all heads differ by at most ",
+      strong(number(difference, 2)),
       ", the rounding of 32-bit numbers.",
     );
   } else {
     note(root, "Your model is not causal: every token sees all others, so rows do change as tokens come.");
   }
   function draw() {
-    const { head } = page.state;
     const pattern = attention("pattern");
-    view.update({
-      color: (r, c) => (r < read && c < read ? scale.color(pattern.at(head, r, c)) : rgb(palette.paper)),
-      hidden: (r, c) => page.data.model.causal && c > r && r < read,
-      chosen: { row: read - 1 },
-    });
+    showCells(
+      {
+        color: (r, c) =>
+          r < read && c < read ? scale.color(pattern.at(page.state.head, r, c)) : rgb(palette.paper),
+        hidden: (r, c) => page.data.model.causal && c > r && r < read,
+        chosen: { row: read - 1 },
+      },
+      [read - 1, read - 1],
+    );
   }
-  return () => {
-    setLayer();
-    setHead();
-    draw();
-  };
+  return draw;
 });

@@ -2,48 +2,41 @@
 
 // --- time axis ----------------------------------------------------------------------------------------------
 
-let timelineBuilt = null;
+let playing = null; // the interval of the play button
 
 function stepName(i) {
-  const snapshots = (page.chapters.training || {}).snapshots || [];
-  const snapshot = snapshots[i];
-  if (!snapshot) return "";
-  if (snapshot.step === null) return "the finished model";
-  return snapshot.step === 0 ? "step 0, untrained" : `step ${integer(snapshot.step)}`;
+  const stage = timeAxis()[i];
+  if (!stage) return "";
+  if (stage.step === null) return "the finished model";
+  return stage.step === 0 ? "step 0, untrained" : `step ${integer(stage.step)}`;
 }
 
 function startTimeline() {
   const place = document.getElementById("timeline");
-  const snapshots = (page.chapters.training || {}).snapshots || [];
+  const last = timeAxis().length - 1;
+  clearInterval(playing);
+  playing = null;
   place.replaceChildren();
-  place.hidden = snapshots.length < 2;
-  if (timelineBuilt) clearInterval(timelineBuilt);
-  timelineBuilt = null;
+  place.hidden = last < 1;
   if (place.hidden) return;
-  const last = snapshots.length - 1;
-  const play = button(place, "▶", () => {
-    if (timelineBuilt) return stop();
-    if (page.state.step === last) choose({ step: 0 });
-    play.textContent = "❚❚";
-    play.setAttribute("aria-label", "Pause");
-    timelineBuilt = setInterval(
-      () => (page.state.step >= last ? stop() : choose({ step: page.state.step + 1 })),
-      900,
-    );
-  });
-  const stop = () => {
-    clearInterval(timelineBuilt);
-    timelineBuilt = null;
-    play.textContent = "▶";
-    play.setAttribute("aria-label", "Play the training");
+  const play = button(place, "", () => (playing ? stop() : start()));
+  const show = (sign, label) => {
+    play.textContent = sign;
+    play.setAttribute("aria-label", label);
   };
-  play.setAttribute("aria-label", "Play the training");
+  const start = () => {
+    if (page.state.step === last) choose({ step: 0 });
+    show("❚❚", "Pause");
+    playing = setInterval(() => (page.state.step < last ? choose({ step: page.state.step + 1 }) : stop()), 900);
+  };
+  const stop = () => {
+    clearInterval(playing);
+    playing = null;
+    show("▶", "Play the training");
+  };
+  stop();
   const time = slider(place, {
-    label: "Training",
-    min: 0,
-    max: last,
-    value: page.state.step,
-    format: stepName,
+    ...{ label: "Training", min: 0, max: last, value: page.state.step, format: stepName },
     change: (i) => choose({ step: i }),
   });
   time.input.id = "step";
@@ -56,36 +49,25 @@ function startNavigation() {
   const list = document.getElementById("chapters");
   const sections = [...document.querySelectorAll("main > section[id]")];
   const links = sections.map((section) => {
-    const link = el(
-      "a",
-      { href: `#${section.id}` },
-      section.dataset.short || section.querySelector("h2").textContent,
-    );
+    const link = el("a", { href: `#${section.id}` }, section.dataset.short);
     list.append(el("li", {}, link));
     return link;
   });
   const menu = document.getElementById("menu");
-  links.forEach((link) =>
-    link.addEventListener("click", () => {
-      menu.open = window.matchMedia("(min-width: 70rem)").matches;
-    }),
-  );
-  const mark = () => {
-    const reached =
-      sections.filter((section) => section.getBoundingClientRect().top < window.innerHeight * 0.35).length - 1;
-    links.forEach((link, i) =>
-      i === reached ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"),
-    );
-    const here = document.getElementById("here");
-    here.textContent = reached < 0 ? "Contents" : links[reached].textContent;
-  };
-  document.addEventListener("scroll", mark, { passive: true });
-  const wide = window.matchMedia("(min-width: 70rem)");
-  const open = () => {
+  const wide = window.matchMedia("(min-width: 70rem)"); // else the list is a menu, which opens over the page
+  const fold = () => {
     menu.open = wide.matches;
   };
-  wide.addEventListener("change", open);
-  open();
+  wide.addEventListener("change", fold);
+  list.addEventListener("click", fold);
+  fold();
+  const mark = () => {
+    const passed = sections.filter((section) => section.getBoundingClientRect().top < window.innerHeight * 0.35);
+    const here = passed.length - 1;
+    links.forEach((link, i) => link.setAttribute("aria-current", String(i === here)));
+    document.getElementById("here").textContent = here < 0 ? "Contents" : links[here].textContent;
+  };
+  document.addEventListener("scroll", mark, { passive: true });
   mark();
 }
 
@@ -95,16 +77,14 @@ function startLive() {
   const form = document.getElementById("live");
   form.hidden = !page.data.served;
   if (form.hidden) return;
-  const text = form.elements.text;
-  const first = form.elements.first;
-  const second = form.elements.second;
+  const { text, first, second } = form.elements;
   const said = document.getElementById("live-status");
   text.value = page.data.text.given;
   [first.value, second.value] = page.data.compare || ["", ""];
   let waiting = null;
   let asked = 0;
   const ask = async () => {
-    const number = ++asked;
+    const turn = ++asked;
     said.textContent = "computing …";
     try {
       const answer = await fetch("data", {
@@ -113,12 +93,12 @@ function startLive() {
         body: JSON.stringify({ text: text.value, compare: [first.value, second.value] }),
       });
       const data = await answer.json();
-      if (number !== asked) return; // something was typed since
+      if (turn !== asked) return; // something was typed since
       if (!answer.ok) throw new Error(data.error);
       said.textContent = "";
       load(data);
     } catch (error) {
-      if (number === asked) said.textContent = error.message;
+      if (turn === asked) said.textContent = error.message;
     }
   };
   form.addEventListener("input", () => {

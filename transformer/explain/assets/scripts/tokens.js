@@ -20,7 +20,8 @@ figure("tokens-merges", [], (root) => {
   if (data.missing) {
     note(
       root,
-      "Your model's tokens are characters, so there are no merges to replay. What byte-pair encoding would learn can't be shown: ",
+      "Your model's tokens are characters, so there are no merges to replay. ",
+      "What byte-pair encoding would learn can't be shown: ",
       data.missing,
       ".",
     );
@@ -112,7 +113,7 @@ figure("tokens-words", [], (root) => {
     el(
       "div",
       { class: "columns" },
-      list((e) => e.count > 1, "The most common words in the training text"),
+      list((e) => e.count > 1, "The most common words"),
       list((e) => e.count === 1, "Words that occur just once"),
     ),
   );
