@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any, TypeAlias
@@ -113,17 +114,22 @@ def result_dtype(operands: Iterable[Any]) -> DType:
     Arrays with dimensions decide; 0-d arrays and then Python scalars only count where they are of a higher
     category (float above int above bool).  So a float32 network times ``2.0`` or an int64 array is float32.
     """
-    dimensional: list[DType] = []
-    zero_dimensional: list[DType] = []
-    scalar: list[DType] = []
-    for operand in operands:
-        if isinstance(operand, np.ndarray):
-            (dimensional if operand.ndim else zero_dimensional).append(operand.dtype)
-        else:
-            scalar.append(bool_ if isinstance(operand, bool) else int64 if isinstance(operand, int) else _default)
+    return strongest(*[rank_and_dtype(operand) for operand in operands])
+
+
+def rank_and_dtype(operand: Any) -> tuple[int, DType]:
+    """Return an operand's dtype, and 0 for an array with dimensions, 1 for one without, 2 for a Python scalar."""
+    if isinstance(operand, np.ndarray):
+        return (0 if operand.ndim else 1), operand.dtype
+    return 2, bool_ if isinstance(operand, bool) else int64 if isinstance(operand, int) else _default
+
+
+@functools.cache
+def strongest(*operands: tuple[int, DType]) -> DType:
+    """Return the dtype that wins: of the lowest rank, unless one of a higher rank is of a higher category."""
     result: DType | None = None
-    for group in (dimensional, zero_dimensional, scalar):
-        candidate = promote_dtypes(group)
+    for rank in range(3):
+        candidate = promote_dtypes(dtype for its_rank, dtype in operands if its_rank == rank)
         if result is None or (candidate is not None and category(candidate) > category(result)):
             result = candidate
     assert result is not None, "at least one operand"
