@@ -13,7 +13,7 @@ import numpy as np
 
 from minigrad import autograd
 from minigrad.grad_mode import enable_grad
-from minigrad.graph import Node
+from minigrad.graph import Node, below
 from minigrad.rules.elementwise import identity
 from minigrad.rules.shape import stack
 from minigrad.tensor import Tensor
@@ -38,17 +38,29 @@ def leave(result: Any, entered: Sequence[Tensor]) -> Any:
     if not isinstance(result, Tensor) or not result.requires_grad:
         return result
     own = {id(x) for x in entered if x.is_leaf}
-    seen: set[Node] = set()
-    pending: list[Any] = [result._node or result]
-    while pending:
-        place = pending.pop()
-        if not isinstance(place, Node):
-            if id(place) not in own:
-                return result
-        elif place not in seen:
-            seen.add(place)
-            pending.extend(place.parents)
+    for place in below(result._node or result):
+        if not isinstance(place, Node) and id(place) not in own:
+            return result
     return result.detach()
+
+
+def enter_some(args: Sequence[Any], wanted: Sequence[int], name: str) -> tuple[list[Any], list[Tensor]]:
+    """Return the arguments, with those at the positions ``wanted`` entered; and those alone."""
+    arguments = list(args)
+    for i in wanted:
+        arguments[i] = enter(args[i], name)
+    return arguments, [arguments[i] for i in wanted]
+
+
+def pullback(outputs: Sequence[Tensor], entered: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Tensor]:
+    """Return the differentiable gradients of ``outputs`` with respect to what was entered, zeros where unused."""
+    used = [(y, c) for y, c in zip(outputs, cotangents, strict=True) if y.requires_grad]
+    found: Sequence[Any] = [None] * len(entered)
+    if used:
+        found = autograd.grad(
+            [y for y, _ in used], list(entered), [c for _, c in used], create_graph=True, allow_unused=True
+        )
+    return [g if g is not None else Tensor(np.zeros_like(x._data)) for g, x in zip(found, entered, strict=True)]
 
 
 def positions(argnums: int | Sequence[int]) -> tuple[int, ...]:
@@ -73,10 +85,8 @@ def grad_and_value(
     wanted = positions(argnums)
 
     def gradient_and_value(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        arguments = list(args)
         with enable_grad():
-            for i in wanted:
-                arguments[i] = enter(args[i], "grad")
+            arguments, entered = enter_some(args, wanted, "grad")
             value = function(*arguments, **kwargs)
             value, aux = value if has_aux else (value, None)
             if not isinstance(value, Tensor) or value.numel() != 1:
@@ -85,7 +95,6 @@ def grad_and_value(
                     f"func.grad() needs a function whose value has one element, not {shape}: "
                     "reduce it, as by .sum(), or use func.jacrev()"
                 )
-            entered = [arguments[i] for i in wanted]
             gradients = tuple(leave(g, entered) for g in pullback([value], entered, [None]))
         value = leave(value, entered)
         return gradients[0] if isinstance(argnums, int) else gradients, (value, aux) if has_aux else value
@@ -119,17 +128,6 @@ def grad(
     return gradient
 
 
-def pullback(outputs: Sequence[Tensor], entered: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Tensor]:
-    """Return the differentiable gradients of ``outputs`` with respect to what was entered, zeros where unused."""
-    used = [(y, c) for y, c in zip(outputs, cotangents, strict=True) if y.requires_grad]
-    found: Sequence[Any] = [None] * len(entered)
-    if used:
-        found = autograd.grad(
-            [y for y, _ in used], list(entered), [c for _, c in used], create_graph=True, allow_unused=True
-        )
-    return [g if g is not None else Tensor(np.zeros_like(x._data)) for g, x in zip(found, entered, strict=True)]
-
-
 def vjp(function: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[..., tuple[Tensor, ...]]]:
     """Return ``function(*primals)`` and the map from a cotangent v to vᵀ · J, one result for each primal.
 
@@ -150,14 +148,10 @@ def vjp(function: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[.
     def pull(*cotangents: Any) -> tuple[Tensor, ...]:
         given = list(cotangents[0]) if several and len(cotangents) == 1 else list(cotangents)
         with enable_grad():
-            return tuple(leave(g, [*entered, *_leaves(given)]) for g in pullback(ys, entered, given))
+            return tuple(leave(g, entered) for g in pullback(ys, entered, given))
 
     values = [leave(y, entered) for y in ys]
     return tuple(values) if several else values[0], pull
-
-
-def _leaves(tensors: Sequence[Any]) -> list[Tensor]:
-    return [x for x in tensors if isinstance(x, Tensor) and x.is_leaf and not x.requires_grad]
 
 
 def check_tangents(primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> None:
@@ -226,23 +220,19 @@ def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Ca
     wanted = positions(argnums)
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        arguments = list(args)
         with enable_grad():
-            for i in wanted:
-                arguments[i] = enter(args[i], "jacrev")
-            entered = [arguments[i] for i in wanted]
+            arguments, entered = enter_some(args, wanted, "jacrev")
             output = function(*arguments, **kwargs)
             rows = []
             for k in range(output.numel()):
-                basis = np.zeros(output.numel(), output.dtype)
-                basis[k] = 1
-                rows.append(pullback([output], entered, [Tensor(basis.reshape(output.shape))]))
+                basis = np.zeros(output.shape, output.dtype)
+                basis.flat[k] = 1
+                rows.append(pullback([output], entered, [Tensor(basis)]))
             result = []
             for j, x in enumerate(entered):
                 shape = (*output.shape, *x.shape)
-                whole = (
-                    stack([row[j] for row in rows]).reshape(shape) if rows else Tensor(np.zeros(shape, x.dtype))
-                )
+                parts = [row[j] for row in rows]
+                whole = stack(parts).reshape(shape) if parts else Tensor(np.zeros(shape, x.dtype))
                 result.append(leave(whole, entered))
         return result[0] if isinstance(argnums, int) else tuple(result)
 
