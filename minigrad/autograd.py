@@ -135,7 +135,7 @@ def numeric_gradient(
 
 
 def gradcheck(
-    function: Callable[..., Any],
+    func: Callable[..., Any],
     inputs: Tensor | Sequence[Tensor],
     *,
     eps: float | None = None,
@@ -144,7 +144,7 @@ def gradcheck(
     seed: int = 0,
     raise_exception: bool = True,
 ) -> bool:
-    """Compare the gradients of ``function`` with finite differences, in float64.
+    """Compare the gradients of ``func`` with finite differences, in float64.
 
     >>> import minigrad as mg
     >>> x = mg.tensor([0.3, -1.2], dtype=mg.float64, requires_grad=True)
@@ -155,7 +155,7 @@ def gradcheck(
     linear in its cotangent, or that is wrong by something that sums to zero.
 
     Args:
-        function: takes ``inputs``, returns a tensor or several.
+        func: takes ``inputs``, returns a tensor or several.
         inputs: float64 tensors; those that require a gradient are checked.
         eps: the step of the differences, relative to values above 1 (default ε^(1/5), about 7e-4).
         rtol, atol: how far gradient and difference may lie apart: atol + rtol · |difference|, where the
@@ -180,12 +180,12 @@ def gradcheck(
         Tensor(np.array(x._data), requires_grad=i in checked) if isinstance(x, Tensor) else x
         for i, x in enumerate(arguments)
     ]
-    outputs = _sequence(function(*leaves))
+    outputs = _sequence(func(*leaves))
     cotangents = [_random_cotangent(rng, y) for y in outputs]
 
     def weighted_output() -> float:
         # Detached leaves: nothing is recorded, and the numbers written into them are seen.
-        values = _sequence(function(*[x.detach() if isinstance(x, Tensor) else x for x in leaves]))
+        values = _sequence(func(*[x.detach() if isinstance(x, Tensor) else x for x in leaves]))
         return math.fsum(
             float(np.sum(y.detach().numpy() * c.numpy())) for y, c in zip(values, cotangents, strict=True)
         )
@@ -255,11 +255,11 @@ def likely_cause(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -
     return ""
 
 
-def gradgradcheck(function: Callable[..., Any], inputs: Tensor | Sequence[Tensor], **options: Any) -> bool:
+def gradgradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Tensor], **options: Any) -> bool:
     """Compare second derivatives with finite differences: :func:`gradcheck` of the gradient itself.
 
     Args:
-        function: takes ``inputs``, returns a tensor or several.
+        func: takes ``inputs``, returns a tensor or several.
         inputs: float64 tensors; those that require a gradient are checked.
         options: as of :func:`gradcheck`.
 
@@ -268,7 +268,7 @@ def gradgradcheck(function: Callable[..., Any], inputs: Tensor | Sequence[Tensor
     """
     arguments = _sequence(inputs)
     checked = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
-    outputs = _sequence(function(*arguments))
+    outputs = _sequence(func(*arguments))
     rng = np.random.default_rng(options.get("seed", 0) + 1)
     # The cotangents are inputs of the gradient too, and its derivative with respect to them is checked as well.
     cotangents = [_random_cotangent(rng, y, requires_grad=True) for y in outputs if y.requires_grad]
@@ -278,7 +278,7 @@ def gradgradcheck(function: Callable[..., Any], inputs: Tensor | Sequence[Tensor
         for i in checked:
             # Also where gradcheck evaluates on constants, this gradient is to be computed.
             xs[i] = xs[i] if xs[i].requires_grad else xs[i].detach().requires_grad_()
-        ys = [y for y in _sequence(function(*xs)) if y.requires_grad]
+        ys = [y for y in _sequence(func(*xs)) if y.requires_grad]
         found = grad(
             ys, [xs[i] for i in checked], everything[len(arguments) :], create_graph=True, allow_unused=True
         )

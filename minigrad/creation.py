@@ -259,24 +259,24 @@ def eye(
     return wrap(np.eye(n, m, dtype=_default_if_none(dtype)), device, requires_grad)
 
 
-def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return zeros of the shape and dtype of ``x``."""
-    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+def zeros_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return zeros of the shape and dtype of ``input``."""
+    return zeros(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
-def ones_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return ones of the shape and dtype of ``x``."""
-    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+def ones_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return ones of the shape and dtype of ``input``."""
+    return ones(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
-def empty_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return a tensor of the shape and dtype of ``x`` whose elements are whatever the memory held."""
-    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+def empty_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of the shape and dtype of ``input`` whose elements are whatever the memory held."""
+    return empty(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
-def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return a tensor of the shape and dtype of ``x`` with every element ``fill_value``."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad)
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of the shape and dtype of ``input`` with every element ``fill_value``."""
+    return full(input.shape, fill_value, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, device: Any = None) -> Tensor:

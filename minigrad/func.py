@@ -69,12 +69,12 @@ def positions(argnums: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def grad_and_value(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., tuple[Any, Any]]:
-    """Return a function that gives the gradient of a scalar ``function``, and its value.
+    """Return a function that gives the gradient of a scalar ``func``, and its value.
 
     Args:
-        function: takes tensors, returns a tensor of one element (with ``has_aux``: that, and anything else).
+        func: takes tensors, returns a tensor of one element (with ``has_aux``: that, and anything else).
         argnums: the position of the argument to differentiate with respect to, or several.
         has_aux: the value is then the pair (value, anything else).
 
@@ -87,7 +87,7 @@ def grad_and_value(
     def gradient_and_value(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         with enable_grad():
             arguments, entered = enter_some(args, wanted, "grad")
-            value = function(*arguments, **kwargs)
+            value = func(*arguments, **kwargs)
             value, aux = value if has_aux else (value, None)
             if not isinstance(value, Tensor) or value.numel() != 1:
                 shape = value.shape if isinstance(value, Tensor) else type(value).__name__
@@ -102,10 +102,8 @@ def grad_and_value(
     return gradient_and_value
 
 
-def grad(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
-    """Return the function that gives the gradient of a scalar ``function``.
+def grad(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return the function that gives the gradient of a scalar ``func``.
 
     >>> import minigrad as mg
     >>> cube = lambda x: x**3
@@ -119,7 +117,7 @@ def grad(
         TypeError: when it is called, an argument to differentiate with respect to is no floating tensor.
         RuntimeError: when it is called, the function's value has more than one element.
     """
-    both = grad_and_value(function, argnums, has_aux)
+    both = grad_and_value(func, argnums, has_aux)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         result, value = both(*args, **kwargs)
@@ -128,8 +126,8 @@ def grad(
     return gradient
 
 
-def vjp(function: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[..., tuple[Tensor, ...]]]:
-    """Return ``function(*primals)`` and the map from a cotangent v to vᵀ · J, one result for each primal.
+def vjp(func: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[..., tuple[Tensor, ...]]]:
+    """Return ``func(*primals)`` and the map from a cotangent v to vᵀ · J, one result for each primal.
 
     >>> import minigrad as mg
     >>> y, pull = mg.func.vjp(lambda x: x**2, mg.tensor([1.0, 3.0]))
@@ -141,7 +139,7 @@ def vjp(function: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[.
     """
     with enable_grad():
         entered = [enter(x, "vjp") for x in primals]
-        outputs = function(*entered)
+        outputs = func(*entered)
     several = isinstance(outputs, tuple | list)
     ys = list(outputs) if several else [outputs]
 
@@ -164,8 +162,8 @@ def check_tangents(primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> Non
         raise RuntimeError(f"{len(tangents)} tangents were given for {len(primals)} primals: give one for each")
 
 
-def jvp(function: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Any, Any]:
-    """Return ``function(*primals)`` and J · tangents: how the outputs move when the primals move that way.
+def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor]) -> tuple[Any, Any]:
+    """Return ``func(*primals)`` and J · tangents: how the outputs move when the primals move that way.
 
     >>> import minigrad as mg
     >>> mg.func.jvp(lambda x: x**2, (mg.tensor([1.0, 3.0]),), (mg.tensor([1.0, 0.5]),))
@@ -175,7 +173,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Tensor], tangents: Seque
     J · tangents (Townsend 2017, "A new trick for calculating Jacobian vector products").
 
     Args:
-        function: takes tensors, returns a tensor or several.
+        func: takes tensors, returns a tensor or several.
         primals: the tensors to call it with.
         tangents: for each the direction in which it moves, of its shape.
 
@@ -192,7 +190,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Tensor], tangents: Seque
             raise RuntimeError(f"a tangent of shape {t.shape} doesn't fit a primal of shape {x.shape}")
     with enable_grad():
         entered = [enter(x, "jvp") for x in primals]
-        outputs = function(*entered)
+        outputs = func(*entered)
         several = isinstance(outputs, tuple | list)
         ys = list(outputs) if several else [outputs]
         # Any cotangents do: only the derivative with respect to them is used.
@@ -204,7 +202,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Tensor], tangents: Seque
     return (tuple(values), tuple(pushed)) if several else (values[0], pushed[0])
 
 
-def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def jacrev(func: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """Return the function that gives the Jacobian: of shape (output's shape) + (argument's shape).
 
     >>> import minigrad as mg
@@ -222,7 +220,7 @@ def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Ca
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         with enable_grad():
             arguments, entered = enter_some(args, wanted, "jacrev")
-            output = function(*arguments, **kwargs)
+            output = func(*arguments, **kwargs)
             rows = []
             for k in range(output.numel()):
                 basis = np.zeros(output.shape, output.dtype)
@@ -239,8 +237,8 @@ def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Ca
     return jacobian
 
 
-def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
-    """Return the function that gives the second derivatives of a scalar ``function``: (shape) + (shape).
+def hessian(func: Callable[..., Any], argnums: int = 0) -> Callable[..., Tensor]:
+    """Return the function that gives the second derivatives of a scalar ``func``: (shape) + (shape).
 
     >>> import minigrad as mg
     >>> mg.func.hessian(lambda x: (x[0] ** 2) * x[1])(mg.tensor([1.0, 3.0]))
@@ -248,20 +246,20 @@ def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Ten
             [2., 0.]])
 
     Args:
-        function: takes tensors, returns a tensor of one element.
+        func: takes tensors, returns a tensor of one element.
         argnums: the position of the argument to differentiate with respect to.
 
     Raises:
         TypeError: when it is called, that argument is no floating tensor.
         RuntimeError: when it is called, the function's value has more than one element.
     """
-    return jacrev(grad(function, argnums), argnums)
+    return jacrev(grad(func, argnums), argnums)
 
 
 def hvp(
-    function: Callable[..., Any], primals: Sequence[Tensor] | Tensor, tangents: Sequence[Tensor] | Tensor
+    func: Callable[..., Any], primals: Sequence[Tensor] | Tensor, tangents: Sequence[Tensor] | Tensor
 ) -> tuple[Any, Any]:
-    """Return the value of a scalar ``function`` and its Hessian times a vector, without the Hessian itself.
+    """Return the value of a scalar ``func`` and its Hessian times a vector, without the Hessian itself.
 
     >>> import minigrad as mg
     >>> mg.func.hvp(lambda x: (x**3).sum(), mg.tensor([1.0, 2.0]), mg.tensor([1.0, 1.0]))
@@ -270,7 +268,7 @@ def hvp(
     The gradient is taken, its inner product with the vector, and the gradient of that: (gᵀ v)′ = H v.
 
     Args:
-        function: takes tensors, returns a tensor of one element.
+        func: takes tensors, returns a tensor of one element.
         primals: the tensor or tensors to call it with.
         tangents: v, of the same number and shapes.
 
@@ -287,7 +285,7 @@ def hvp(
     check_tangents(xs, vs)
     with enable_grad():
         entered = [enter(x, "hvp") for x in xs]
-        value = function(*entered)
+        value = func(*entered)
         if value.numel() != 1:
             raise RuntimeError(
                 f"func.hvp() needs a function whose value has one element, not {value.shape}: "

@@ -196,14 +196,14 @@ def _draw(draw: Callable[..., Any], size: Any, dtype: Any, device: Any, requires
     return wrap(np.asarray(draw(extent(size), dtype=known), chosen), device, requires_grad)
 
 
-def rand_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return uniform numbers in [0, 1) of the shape and dtype of ``x``."""
-    return rand(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+def rand_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return uniform numbers in [0, 1) of the shape and dtype of ``input``."""
+    return rand(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
-def randn_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return numbers of the normal distribution (mean 0, variance 1), of the shape and dtype of ``x``."""
-    return randn(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+def randn_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers of the normal distribution (mean 0, variance 1), of the shape and dtype of ``input``."""
+    return randn(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
 def normal(
@@ -285,33 +285,33 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     return wrap(np.asarray(source.permutation(n), dtypes.as_dtype(dtype or dtypes.int64)), device, False)
 
 
-def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """Return 1 with probability ``p``, else 0, for each element of ``p`` and in its dtype.
+def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """Return 1 with the probability that ``input`` has there, else 0: in its shape and dtype.
 
     Args:
-        p: the probabilities.
+        input: the probabilities.
         generator: where the random numbers come from (default: the global generator).
 
     Raises:
         RuntimeError: a probability is outside [0, 1].
     """
-    wrong = p._data[~((p._data >= 0) & (p._data <= 1))]  # also NaN
+    wrong = input._data[~((input._data >= 0) & (input._data <= 1))]  # also NaN
     if wrong.size:
         raise RuntimeError(f"bernoulli() needs probabilities between 0 and 1, not {wrong[0]}")
-    drawn = rand(p.shape, generator=generator, dtype=dtypes.float64)
-    return (drawn < p.detach()).to(p.dtype)
+    drawn = rand(input.shape, generator=generator, dtype=dtypes.float64)
+    return (drawn < input.detach()).to(input.dtype)
 
 
 def multinomial(
-    probs: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
-    """Draw indices with probabilities proportional to each row of ``probs``: (V,) or (n, V) → (…, num_samples).
+    """Draw indices with probabilities proportional to each row of ``input``: (V,) or (n, V) → (…, num_samples).
 
     Without ``replacement`` an index is drawn once only: the Gumbel trick takes the largest ln p − ln(−ln u),
     which orders indices as repeated drawing would.  Samples are int64 and carry no gradient.
 
     Args:
-        probs: the weights, of which each row need not sum to 1.
+        input: the probabilities, of which each row need not sum to 1.
         num_samples: how many indices for each row.
         replacement: whether an index may be drawn again.
         generator: where the random numbers come from (default: the global generator).
@@ -319,10 +319,10 @@ def multinomial(
     Raises:
         RuntimeError: a probability is negative or not finite, a row sums to 0, or too few are above 0.
     """
-    weights = np.asarray(probs._data, np.float64)
+    weights = np.asarray(input._data, np.float64)
     if weights.ndim not in (1, 2) or num_samples < 1:
         raise RuntimeError(
-            f"multinomial() needs (V,) or (n, V) and num_samples > 0, not {probs.shape} and {num_samples}"
+            f"multinomial() needs (V,) or (n, V) and num_samples > 0, not {input.shape} and {num_samples}"
         )
     cumulative = np.add.accumulate(weights, axis=-1)
     total = cumulative[..., -1:]  # (…, 1)   NaN if a weight is

@@ -1,5 +1,7 @@
 """Derivatives as functions of functions: against one another, against formulas, and nested."""
 
+import inspect
+
 import numpy as np
 import pytest
 from oracles import assert_close, differences
@@ -124,3 +126,9 @@ def test_works_where_nothing_is_being_recorded():
     with mg.no_grad():
         assert grad(lambda x: x**3)(double(2.0)).item() == 12.0
         assert not mg.is_grad_enabled()
+
+
+@pytest.mark.parametrize("name", sorted(set(mg.func.__all__) - {"hvp"}))  # which is not in torch.func
+def test_arguments_have_pytorchs_names(torch, name):
+    ours, theirs = (list(inspect.signature(getattr(package.func, name)).parameters) for package in (mg, torch))
+    assert ours == theirs[: len(ours)]
