@@ -19,7 +19,7 @@ class Backend:
         """Return False."""
         return False
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:  # for type checkers: any name may be set
         self.__dict__[name] = value
 
 

@@ -65,7 +65,8 @@ def check_writable(tensor: TensorBase, name: str, recorded: bool) -> None:
 def write_directly(tensor: TensorBase, ufunc: np.ufunc, other: Any) -> bool:
     """Overwrite ``tensor`` by ufunc(tensor, other) in one pass, if nothing is to be recorded or promoted.
 
-    Returns whether that could be done.
+    Returns:
+        Whether that could be done.
     """
     value = other
     if isinstance(other, TensorBase):

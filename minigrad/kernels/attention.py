@@ -34,13 +34,18 @@ def attention_composed(
     kept: Array = None,
 ) -> Array:
     """softmax(Q Kᵀ / √d_k + mask) V.  A boolean mask lets True through; ``kept`` is for dropout."""
-    scores = query @ key.mT * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    scores = query @ key.mT * scale_of(query, scale)
     if is_causal:
         scores = scores.masked_fill(~causal_mask(*scores.shape[-2:]), -math.inf)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == np.bool_ else scores + mask
     weights = scores.softmax(-1)
     return (weights if kept is None else weights * kept) @ value
+
+
+def scale_of(query: Array, scale: float | None) -> float:
+    """Return what the products q · k are multiplied by: ``scale``, or 1 / √d_k."""
+    return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
 
 def heads_inside(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
@@ -95,7 +100,7 @@ def _attention_backward(
 
     P is what was saved divided by a total for each row, and that division is done on the narrower g instead.
     """
-    batch, factor = out.shape[:-2], 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    batch = out.shape[:-2]
     dquery, dkey, dvalue = (
         heads_inside((*batch, *x.shape[-2:]), out.dtype) if name in wanted else None
         for name, x in (("query", query), ("key", key), ("value", value))
@@ -121,7 +126,7 @@ def _attention_backward(
             add_product(dkey[..., keys, :], dscores.mT, query[..., queries, :], number == 0)
     for gradient in (dquery, dkey):
         if gradient is not None:
-            gradient *= factor
+            gradient *= scale_of(query, scale)
     return dquery, dkey, dvalue
 
 
@@ -151,7 +156,7 @@ def _attention(
     if mask is not None:
         batch = np.broadcast_shapes(batch, mask.shape[:-2])
     out = heads_inside((*batch, query.shape[-2], value.shape[-1]), np.result_type(query, key, value))
-    scaled = query * np.asarray(1 / math.sqrt(query.shape[-1]) if scale is None else scale, query.dtype)
+    scaled = query * np.asarray(scale_of(query, scale), query.dtype)
     saved = []
     for queries, keys in pieces(query.shape[-2], key.shape[-2], is_causal):
         weights = np.matmul(scaled[..., queries, :], key[..., keys, :].mT)

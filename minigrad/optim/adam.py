@@ -82,8 +82,9 @@ class Adam(JoiningOptimizer):
             x *= 1 - lr * decay
         g = self.gradient_with_decay(x, gradient, 0.0 if self.decoupled else decay, group["maximize"])
         if not state:
-            averages = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * bool(group["amsgrad"])
-            state.update(step=0, **{name: Tensor(np.zeros_like(x)) for name in averages})
+            state.update(step=0, exp_avg=Tensor(np.zeros_like(x)), exp_avg_sq=Tensor(np.zeros_like(x)))
+            if group["amsgrad"]:
+                state["max_exp_avg_sq"] = Tensor(np.zeros_like(x))
         state["step"] += 1
         m, v = state["exp_avg"]._data, state["exp_avg_sq"]._data
         largest_v = state["max_exp_avg_sq"]._data if group["amsgrad"] else None
@@ -121,6 +122,7 @@ def adam_step(
     move_towards(v, np.multiply(g, g, out=scratch), beta2, scratch)  # v ← β₂ v + (1 − β₂) g²
     if largest_v is not None:
         v = np.maximum(largest_v, v, out=largest_v)
+    # x ← x − lr · m̂ / (√v̂ + ε)
     c = math.sqrt(1 - beta2**t)
     step = np.sqrt(v, out=scratch)
     step += c * eps
