@@ -67,6 +67,12 @@ def fresh_engine():
 
 
 @pytest.fixture
+def double():
+    """Make new tensors float64; :func:`fresh_engine` takes it back."""
+    mg.set_default_dtype(mg.float64)
+
+
+@pytest.fixture
 def rng():
     """Return NumPy's generator, seeded: for the inputs and cotangents of tests that draw none."""
     return np.random.default_rng(20170612)

@@ -5,8 +5,10 @@ from tensors import leaf
 
 import minigrad as mg
 
+STEP = np.finfo(np.float64).eps ** 0.2
 
-def differences(function, arrays):
+
+def differences(function, arrays, step=STEP):
     """Return the derivative of ``function(arrays)``, a number, with respect to every element of every array.
 
     The four-point central difference
@@ -14,10 +16,10 @@ def differences(function, arrays):
         f'(x) ≈ (8 (f(x+h) − f(x−h)) − (f(x+2h) − f(x−2h))) / 12h
 
     leaves out terms from h⁴ f⁗′(x) / 30 on, and the rounding of f adds an error of about ε f / h.  Both are
-    small where h ≈ ε^(1/5) ≈ 7·10⁻⁴: near 10⁻¹² f, five digits more than the tests ask for.
+    small where h ≈ ε^(1/5) ≈ 7·10⁻⁴: near 10⁻¹² f, five digits more than the tests ask for.  A smaller step
+    is for functions whose kinks lie close by.
     """
     arrays = [np.array(array) for array in arrays]
-    step = np.finfo(np.float64).eps ** 0.2
     results = []
     for array in arrays:
         result = np.zeros(array.shape)

@@ -7,50 +7,17 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from models import OPTIONS, VOCABULARY, draw_ids, make_model, same
 
 import minigrad as mg
-from transformer import (
-    BPETokenizer,
-    CharTokenizer,
-    Config,
-    Recipe,
-    Trainer,
-    Transformer,
-    load_checkpoint,
-    save_checkpoint,
-)
+from transformer import BPETokenizer, CharTokenizer, Config, Recipe, Trainer, load_checkpoint, save_checkpoint
 from transformer.checkpoint import CheckpointError, NotFinite, find_checkpoint
 from transformer.footprint import n_parameters
 from transformer.recipe import make_optimizer
 
-VOCABULARY = 11
-OPTIONS = {
-    "norm": ("post", "pre"),
-    "positions": ("sinusoidal", "learned"),
-    "tie_weights": (True, False),
-    "bias": (False, True),
-}
-VARIANTS = [dict(zip(OPTIONS, values, strict=True)) for values in itertools.product(*OPTIONS.values())]
-
-
-def make_model(seed=1, **fields):
-    """Return an untrained model, no parameter of which has a special value."""
-    shape = {"vocab_size": VOCABULARY, "n_layers": 2, "n_heads": 2, "d_model": 8, "context": 8}
-    with mg.fork_rng(seed), mg.no_grad():
-        model = Transformer(Config(**{**shape, **fields}))
-        for parameter in model.parameters():
-            parameter.add_(0.3 * mg.randn(*parameter.shape))
-    return model
-
-
-def draw_ids(rng, *shape):
-    return mg.tensor(rng.integers(0, VOCABULARY, shape))
-
-
-def same(a, b):
-    """Whether two tensors agree to the last bit."""
-    a, b = a.detach().numpy(), b.detach().numpy()
-    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+# Those options of the architecture on which it depends what a checkpoint holds.
+STORED = {name: OPTIONS[name] for name in ("norm", "positions", "tie_weights", "bias")}
+VARIANTS = [dict(zip(STORED, values, strict=True)) for values in itertools.product(*STORED.values())]
 
 
 # --- what comes back ----------------------------------------------------------------------------------------
@@ -182,7 +149,8 @@ def test_a_checkpoint_of_another_version(version, tmp_path):
     assert "this program reads version 1" in complaint(path)
 
 
-DROP = object()
+class DROP:
+    """Stands for: leave it out."""
 
 
 def replaced(content, place, value):

@@ -8,21 +8,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from models import VOCABULARY, array, draw_ids, make_config, make_model
 
 import minigrad as mg
+from minigrad import nn
 from transformer import Config, Transformer
 from transformer.__main__ import main as command_line
 from transformer.baselines import ngram_baselines
 from transformer.commands.evaluate import longest_window, position_ranges
 from transformer.corpus import Corpus
-from transformer.evaluation import N_PARTS, Score, parts_of, standard_error, token_losses
+from transformer.evaluation import N_PARTS, Score, parts_of, position_losses, standard_error, token_losses
 from transformer.text import Text, make_tokenizer
 from transformer.tokenizer import BPETokenizer, CharTokenizer
 
 TEXT = "the cat sat on the mat. the dog sat on the log, for caf\u00e9s are far. " * 60
 
 
-# --- the standard error
+# --- the standard error -----------------------------------------------------------------------------
 
 
 def correlated(rng: np.random.Generator, n: int, memory: float) -> np.ndarray:
@@ -78,7 +80,7 @@ def test_a_difference_is_known_better_than_the_losses() -> None:
     assert error < own.standard_error / 20
 
 
-# --- texts
+# --- texts ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +130,7 @@ def test_another_text_is_read_from_a_fresh_start() -> None:
     assert [b.nats_per_symbol for b in parts.baselines()] == [b.nats_per_symbol for b in expected]
 
 
-# --- positions
+# --- positions --------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 200), st.integers(1, 5))
@@ -145,7 +147,7 @@ def test_the_loss_is_shown_as_far_as_model_and_text_go() -> None:
     assert [longest_window(learned, n) for n in (16, 17, 10**6)] == [0, 16, 16]
 
 
-# --- the command
+# --- the command ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -225,3 +227,106 @@ def test_evaluate_of_another_text_does_without_the_one_learned_from(
     assert "5-gram" not in printed
     assert "no n-gram models to compare with" in complaint
     assert command_line(["evaluate", "--out", str(out)]) == 2
+
+
+# --- the score of a text ----------------------------------------------------------------------------
+
+
+class Bigrams:
+    """A model whose guess depends on the last token alone, so that the cost of each token is known."""
+
+    def __init__(self, table, context):
+        self.table, self.config, self.training = table, make_config(context=context), True
+
+    def eval(self):
+        self.training = False
+
+    def train(self, mode):
+        self.training = mode
+
+    def __call__(self, ids):
+        assert not self.training
+        assert ids.shape[1] <= self.config.context
+        return self.table[ids]
+
+
+LENGTHS = [(2, 1), (3, 1), (3, 2), (5, 4), (8, 7), (9, 8), (9, 3), (10, 9), (10, 1), (31, 30), (64, 17), (65, 64)]
+
+
+@pytest.mark.parametrize("context", [1, 2, 3, 8, 9])
+@pytest.mark.parametrize(("length", "scored"), LENGTHS)
+def test_each_token_is_scored_exactly_once(double, context, length, scored, rng):
+    ids = mg.tensor(rng.permutation(length))
+    table = mg.tensor(rng.standard_normal((length, length)))
+    costs = -array(table.log_softmax(-1))[ids.numpy()[:-1], ids.numpy()[1:]]
+    model = Bigrams(table, context)
+    for batch_size in (1, 3, 64):
+        batches = []
+        losses = token_losses(model, ids, scored, batch_size, threads=2, on_batch=batches.append)
+        assert losses.tolist() == pytest.approx(costs[length - 1 - scored :].tolist(), rel=1e-12)
+        assert sum(batches) == scored
+    assert model.training
+
+
+@pytest.mark.parametrize("context", [1, 7, 8])
+@pytest.mark.parametrize(("length", "scored"), LENGTHS)
+def test_a_uniform_model_costs_ln_v_for_each_token(context, length, scored, rng):
+    model = make_model(stir=0, context=context)
+    nn.init.zeros_(model.embedding.token.weight)
+    losses = token_losses(model, draw_ids(rng, length), scored)
+    assert losses.tolist() == pytest.approx([math.log(VOCABULARY)] * scored, rel=1e-6)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize(("length", "scored"), LENGTHS)
+def test_every_token_is_read_after_half_a_context(double, length, scored, positions, rng):
+    """The windows that a loop over tokens would choose: a new one whenever the last is used up."""
+    model = make_model(positions=positions, dropout=0.3)
+    ids = draw_ids(rng, length)
+    context = min(8, length - 1)
+    expected, end = [], 0
+    model.eval()
+    for token in range(length - scored, length):
+        if token > end or token == length - scored:
+            wanted = token + max(1, context // 2) - 1  # the last token this window is needed for
+            end = min(max(wanted, context), length - 1)
+            start = end - context
+            log_p = array(model(ids[start:end].unsqueeze(0))[0].log_softmax(-1))
+        assert token - start >= min(token, context - max(1, context // 2) + 1)
+        expected.append(-log_p[token - 1 - start, ids[token].item()])
+    for mode in (True, False):
+        model.train(mode)
+        assert token_losses(model, ids, scored).tolist() == pytest.approx(expected, rel=1e-12)
+        assert model.training == mode
+
+
+@pytest.mark.parametrize("scored", [6, 7, -1])
+def test_more_tokens_than_have_one_before_them_cannot_be_scored(scored, rng):
+    with pytest.raises(ValueError, match=rf"(^| ){scored}\b"):
+        token_losses(make_model(), draw_ids(rng, 6), scored)
+    assert token_losses(make_model(), draw_ids(rng, 6), 0).shape == (0,)
+
+
+@pytest.mark.parametrize("length", [1, 5, 8, 20])
+def test_losses_by_position_are_those_of_windows_side_by_side(double, length, rng):
+    """Row w, column t: the loss of the token after the first t + 1 of window w, also past the context of 8."""
+    model = make_model(dropout=0.3)
+    ids = draw_ids(rng, 90)
+    batches = []
+    losses = position_losses(model, ids, length, 1000, threads=2, on_batch=batches.append)
+    assert losses.shape == (89 // length, length)
+    assert sum(batches) == losses.numel()
+    model.eval()
+    for w, row in enumerate(array(losses)):
+        window = ids[w * length : w * length + length + 1]
+        log_p = array(model(window[:-1].unsqueeze(0))[0].log_softmax(-1))
+        np.testing.assert_allclose(row, -log_p[np.arange(length), window.numpy()[1:]], rtol=1e-12)
+    fewer = position_losses(model, ids, length, 30)
+    step = (89 // length) // max(1, 30 // length)
+    np.testing.assert_array_equal(array(fewer), array(losses)[::step])
+    assert fewer.numel() <= 90
+
+
+def test_losses_by_position_need_one_window(rng):
+    with pytest.raises(ValueError, match="8 tokens are too few for one window of 8"):
+        position_losses(make_model(), draw_ids(rng, 8), 8, 100)

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from models import VOCABULARY, array, difference, make_model, same
 
 import minigrad as mg
 from minigrad import nn
-from transformer import BPETokenizer, CharTokenizer, Config, Transformer, generate, save_checkpoint
+from transformer import BPETokenizer, CharTokenizer, generate, save_checkpoint
 from transformer.__main__ import main
 from transformer.capture import Capture
 from transformer.commands.generate import unescaped
@@ -22,34 +23,7 @@ from transformer.generation import Sampling, StopFilter, Writer, generate_ids
 from transformer.reader import Reader, first_visible
 from transformer.step import decoder_step
 
-VOCABULARY = 11
 LETTERS = CharTokenizer("abcdefghijk")
-
-
-def make_model(seed=1, stir=0.3, **fields):
-    """Return an untrained model; ``stir`` adds noise to every parameter, so that none has a special value."""
-    shape = {"vocab_size": VOCABULARY, "n_layers": 2, "n_heads": 2, "d_model": 8, "context": 8}
-    with mg.fork_rng(seed), mg.no_grad():
-        model = Transformer(Config(**{**shape, **fields}))
-        for parameter in model.parameters():
-            parameter.add_(stir * mg.randn(*parameter.shape))
-    return model
-
-
-def array(tensor):
-    return tensor.detach().numpy()
-
-
-def same(a, b):
-    """Whether two tensors agree to the last bit."""
-    return a.shape == b.shape and a.dtype == b.dtype and array(a).tobytes() == array(b).tobytes()
-
-
-def difference(a, b):
-    """Return the largest difference of two tensors or arrays of one shape."""
-    a, b = (array(x) if isinstance(x, mg.Tensor) else np.asarray(x) for x in (a, b))
-    assert a.shape == b.shape
-    return np.abs(a - b).max()
 
 
 def uncached(model, tokens, window=None):
@@ -62,14 +36,6 @@ def uncached(model, tokens, window=None):
 def written(prompt, model, tokenizer=LETTERS, n_tokens=20, **options):
     """Return the continuation of a prompt in one piece."""
     return "".join(generate(model, tokenizer, prompt, n_tokens, **options))
-
-
-@pytest.fixture
-def double():
-    """Make new tensors float64."""
-    mg.set_default_dtype(mg.float64)
-    yield
-    mg.set_default_dtype(mg.float32)
 
 
 # --- drawing a token ----------------------------------------------------------------------------------------

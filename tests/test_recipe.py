@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from models import VOCABULARY, array, difference, make_model
 
 import minigrad as mg
 from minigrad import memory as system
@@ -16,8 +17,6 @@ from transformer.footprint import Memory, check_memory, n_parameters, step_memor
 from transformer.presets import PRESETS, of_depth
 from transformer.recipe import make_optimizer
 from transformer.training import training_steps
-
-VOCABULARY = 11
 
 
 def make_trainer(config, recipe):
@@ -34,7 +33,7 @@ def draw_batch(config, recipe):
     return ids[:, :-1], ids[:, 1:]
 
 
-# --- the paper's recipe -------------------------------------------------------------------------------------
+# --- the paper's recipe -----------------------------------------------------------------------------
 
 
 def test_the_papers_model_has_37_85_million_parameters():
@@ -108,7 +107,7 @@ def test_a_step_of_the_papers_model_fits_into_the_memory_that_was_stated():
     assert 0.97 * peak < step_memory(config, recipe) < 1.07 * peak
 
 
-# --- presets and the dial -----------------------------------------------------------------------------------
+# --- presets and the dial ---------------------------------------------------------------------------
 
 
 def test_presets_name_only_fields_that_exist():
@@ -170,7 +169,7 @@ def test_the_command_line_takes_a_preset_or_a_depth_and_any_single_option(tmp_pa
     assert "depth must be at least 1" in capsys.readouterr().err
 
 
-# --- schedules ----------------------------------------------------------------------------------------------
+# --- schedules --------------------------------------------------------------------------------------
 
 
 def test_the_schedules_after_the_warm_up():
@@ -191,7 +190,7 @@ def test_an_unknown_schedule_is_answered_with_the_known_ones():
         Recipe(schedule="x")
 
 
-# --- a batch in parts ---------------------------------------------------------------------------------------
+# --- a batch in parts -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -224,7 +223,8 @@ def test_without_clipping_the_norm_is_still_reported(rng):
     assert norms[1e-3][1] == pytest.approx(1e-3, rel=1e-2)
 
 
-# --- memory -------------------------------------------------------------------------------------------------
+# --- memory -----------------------------------------------------------------------------------------
+
 
 SIZE = {"vocab_size": 200, "n_layers": 2, "n_heads": 4, "d_model": 64, "context": 64}
 
@@ -308,3 +308,75 @@ def test_a_limit_of_the_container_counts(tmp_path, monkeypatch):
     assert system._number_after("", tmp_path / "absent") is None
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    5 kB\n", encoding="utf-8")
     assert system._number_after("MemAvailable:", tmp_path / "meminfo") == 5
+
+
+# --- rates and optimizers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(100, 10), (50, 0), (30, 29), (10, 100), (1, 0)])
+def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(steps, warmup):
+    recipe = Recipe(steps=steps, warmup_steps=warmup, schedule="cosine")
+    rates = [recipe.rate(step) for step in range(steps + 1)]
+    rise = rates[: min(warmup, steps + 1)]
+    assert rise == pytest.approx([(step + 1) / (warmup + 1) for step in range(len(rise))], rel=1e-15)
+    fall = rates[warmup:]
+    width = max(1, steps - warmup)
+    expected = [math.cos(math.pi / 2 * i / width) ** 2 for i in range(len(fall))]
+    assert fall == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    if warmup < steps:
+        assert rates[warmup] == 1
+        assert rates[-1] == pytest.approx(0, abs=1e-15)
+        assert all(rate > 0 for rate in rates[:-1])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((name, value) for name in ("steps", "batch_size", "evaluate_every", "threads") for value in (0, -3)),
+        *(
+            (name, v)
+            for name in ("learning_rate", "matrix_rate", "epsilon")
+            for v in (0.0, -1.0, math.inf, math.nan)
+        ),
+        *((name, v) for name in ("momentum", "beta1", "beta2", "label_smoothing") for v in (-0.1, 1.0, math.nan)),
+        *((name, v) for name in ("warmup_steps", "weight_decay", "clip_norm") for v in (-1, math.inf, math.nan)),
+        ("sequences_at_once", -1),
+    ],
+)
+def test_a_recipe_names_what_is_out_of_range(field, value):
+    with pytest.raises(ValueError, match=rf"^{field} must be .*, not {value}$"):
+        Recipe(**{field: value})
+
+
+def test_matrices_decay_and_vectors_do_not():
+    model = make_model(bias=True, positions="learned")
+    recipe = Recipe(optimizer="adamw", learning_rate=0.5, weight_decay=0.1, beta1=0.8, beta2=0.7)
+    optimizer = make_optimizer(model, recipe)
+    assert isinstance(optimizer, optim.AdamW)
+    start = {name: array(parameter).copy() for name, parameter in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.grad = mg.zeros(*parameter.shape)
+    optimizer.step()
+    for name, parameter in model.named_parameters():
+        expected = start[name] * (1 - 0.5 * 0.1) if parameter.ndim > 1 else start[name]
+        assert difference(parameter, expected) < 1e-6, name
+    assert all(tuple(group["betas"]) == (0.8, 0.7) for group in optimizer.param_groups)
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(start)
+
+
+@pytest.mark.parametrize("tie_weights", [True, False])
+def test_muon_steps_the_matrices_of_the_blocks_and_adamw_all_else(tie_weights):
+    model = make_model(bias=True, positions="learned", norm="pre", tie_weights=tie_weights)
+    recipe = Recipe(optimizer="muon", matrix_rate=0.3, momentum=0.8, learning_rate=0.5, weight_decay=0.1)
+    optimizer = make_optimizer(model, recipe)
+    adamw, muon = optimizer.optimizers
+    assert (type(adamw), type(muon), muon.threads) == (optim.AdamW, optim.Muon, recipe.threads)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    stepped = [[names[id(p)] for group in part.param_groups for p in group["params"]] for part in (adamw, muon)]
+    assert sorted(stepped[0] + stepped[1]) == sorted(names.values())
+    assert all(name.startswith("blocks.") and name.endswith("weight") for name in stepped[1])
+    assert len(stepped[1]) == 2 * 6
+    assert muon.param_groups[0]["lr"] == 0.3
+    assert muon.param_groups[0]["momentum"] == 0.8
+    decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+    assert all(decays[p] == (0.1 if p.ndim > 1 else 0) for p in model.parameters())
