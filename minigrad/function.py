@@ -143,30 +143,36 @@ class Function:
         for output in outputs:
             if not isinstance(output, Tensor):
                 raise TypeError(f"{cls.__name__}.forward must return Tensors, not {type(output).__name__}")
-        if not (any(needs) and _recording.get()):
-            return tuple(outputs) if several else outputs[0]
+        if any(needs) and _recording.get():
+            outputs = cls._record(ctx, args, outputs, several)
+        return tuple(outputs) if several else outputs[0]
 
+    @classmethod
+    def _record(
+        cls, ctx: FunctionCtx, args: Sequence[Any], outputs: Sequence[Tensor], several: bool
+    ) -> list[Tensor]:
+        """Return the outputs as tensors that point to a new node of the graph."""
         operation = FunctionOperation(cls, several)
-        plan = Plan(operation, tuple(i for i, n in enumerate(needs) if n), (), (), (), Node, tuple, bool)  # type: ignore[arg-type]
-        parents = [args[i]._node or args[i] for i in plan.arguments]
+        wanted = tuple(i for i, needed in enumerate(ctx.needs_input_grad) if needed)
+        # The context holds what backward needs, and its versions: the plan saves nothing and has no rules.
+        plan = Plan(operation, wanted, values=(), names=(), rules=(), record=Node, pull=tuple, modified=bool)  # type: ignore[arg-type]
+        parents = [args[i]._node or args[i] for i in wanted]
         shapes, dtypes = [y.shape for y in outputs], [y.dtype for y in outputs]
         node = Node(plan, parents, [ctx], (), shapes if several else shapes[0], dtypes if several else dtypes[0])
         if (watching := observers.get()) is not None:
             arrays = [x._data if isinstance(x, Tensor) else x for x in args]
             tell(watching, node, operation, arrays, [y._data for y in outputs])
         ctx._keep(outputs)
-        wrapped = []
+        recorded = []
         for k, output in enumerate(outputs):
-            constant = output.dtype.kind != "f" or any(output is x for x in ctx.non_differentiable)
             # Always a tensor of its own: forward may have returned one of its inputs.
             version = output._version if any(output is x for x in args) else None
-            wrapped.append(
-                Tensor(output._data, version=version)
-                if constant
-                else Tensor(output._data, place(node, k), True, version)
-            )
+            if output.dtype.kind != "f" or any(output is x for x in ctx.non_differentiable):
+                recorded.append(Tensor(output._data, version=version))
+            else:
+                recorded.append(Tensor(output._data, place(node, k), True, version))
         ctx.non_differentiable = ()
-        return tuple(wrapped) if several else wrapped[0]
+        return recorded
 
 
 class FunctionOperation:
