@@ -1,4 +1,4 @@
-"""Arguments as users give them, brought to one form: sizes, indices, and tensors where an array is needed."""
+"""Arguments as users give them, brought to one form: one or several, sizes, indices, tensors for arrays."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from minigrad.graph import TensorBase
 def as_array(value: Any) -> Any:
     """Return the array of a Tensor; anything else unchanged."""
     return value._data if isinstance(value, TensorBase) else value
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a tuple or list as a list; anything else as the list of it alone."""
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def as_index(index: Any, copy: bool = False) -> Any:

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 from minigrad.anomaly import detect_anomaly as detect_anomaly
+from minigrad.arguments import as_list
 from minigrad.function import Function as Function
 from minigrad.function import FunctionCtx as FunctionCtx
 from minigrad.graph import backward_pass
 from minigrad.observers import keep_values as keep_values
 from minigrad.tensor import Tensor, accumulate, start_of_backward
-
-
-def _sequence(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def backward(
@@ -37,8 +34,8 @@ def backward(
     Raises:
         RuntimeError: as :meth:`minigrad.Tensor.backward`.
     """
-    outputs = _sequence(tensors)
-    gradients = [None] * len(outputs) if grad_tensors is None else _sequence(grad_tensors)
+    outputs = as_list(tensors)
+    gradients = [None] * len(outputs) if grad_tensors is None else as_list(grad_tensors)
     nodes, cotangents = start_of_backward(outputs, gradients, create_graph)
     for leaf, gradient in backward_pass(
         nodes, cotangents, create_graph=create_graph, retain_graph=bool(retain_graph)
@@ -74,15 +71,15 @@ def grad(
     Raises:
         RuntimeError: an input is unused or does not require a gradient, or as :meth:`minigrad.Tensor.backward`.
     """
-    wanted = _sequence(inputs)
+    wanted = as_list(inputs)
     for tensor in wanted:
         if not tensor.requires_grad:
             raise RuntimeError(
                 f"an input of shape {tensor.shape} does not require a gradient: "
                 "call x.requires_grad_() before the outputs are computed from it"
             )
-    results = _sequence(outputs)
-    gradients = [None] * len(results) if grad_outputs is None else _sequence(grad_outputs)
+    results = as_list(outputs)
+    gradients = [None] * len(results) if grad_outputs is None else as_list(grad_outputs)
     nodes, cotangents = start_of_backward(results, gradients, create_graph)
     targets = [tensor._node or tensor for tensor in wanted]
     found = backward_pass(
@@ -167,7 +164,7 @@ def gradcheck(
         ValueError: an input that requires a gradient is not float64.
         GradcheckError: they differ, or the shape or dtype is wrong; the sentence has the entry and both values.
     """
-    arguments = _sequence(inputs)
+    arguments = as_list(inputs)
     checked = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
     for i in checked:
         if arguments[i].dtype != np.float64:
@@ -180,12 +177,12 @@ def gradcheck(
         Tensor(np.array(x._data), requires_grad=i in checked) if isinstance(x, Tensor) else x
         for i, x in enumerate(arguments)
     ]
-    outputs = _sequence(func(*leaves))
+    outputs = as_list(func(*leaves))
     cotangents = [_random_cotangent(rng, y) for y in outputs]
 
     def weighted_output() -> float:
         # Detached leaves: nothing is recorded, and the numbers written into them are seen.
-        values = _sequence(func(*[x.detach() if isinstance(x, Tensor) else x for x in leaves]))
+        values = as_list(func(*[x.detach() if isinstance(x, Tensor) else x for x in leaves]))
         return math.fsum(
             float(np.sum(y.detach().numpy() * c.numpy())) for y, c in zip(values, cotangents, strict=True)
         )
@@ -266,9 +263,9 @@ def gradgradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Tensor], *
     Raises:
         ValueError, GradcheckError: as :func:`gradcheck`.
     """
-    arguments = _sequence(inputs)
+    arguments = as_list(inputs)
     checked = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
-    outputs = _sequence(func(*arguments))
+    outputs = as_list(func(*arguments))
     rng = np.random.default_rng(options.get("seed", 0) + 1)
     # The cotangents are inputs of the gradient too, and its derivative with respect to them is checked as well.
     cotangents = [_random_cotangent(rng, y, requires_grad=True) for y in outputs if y.requires_grad]
@@ -278,7 +275,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Tensor], *
         for i in checked:
             # Also where gradcheck evaluates on constants, this gradient is to be computed.
             xs[i] = xs[i] if xs[i].requires_grad else xs[i].detach().requires_grad_()
-        ys = [y for y in _sequence(func(*xs)) if y.requires_grad]
+        ys = [y for y in as_list(func(*xs)) if y.requires_grad]
         found = grad(
             ys, [xs[i] for i in checked], everything[len(arguments) :], create_graph=True, allow_unused=True
         )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import autograd
+from minigrad.arguments import as_list
 from minigrad.grad_mode import enable_grad
 from minigrad.graph import Node, below
 from minigrad.rules.elementwise import identity
@@ -140,8 +141,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor) -> tuple[Any, Callable[..., 
     with enable_grad():
         entered = [enter(x, "vjp") for x in primals]
         outputs = func(*entered)
-    several = isinstance(outputs, tuple | list)
-    ys = list(outputs) if several else [outputs]
+    several, ys = isinstance(outputs, tuple | list), as_list(outputs)
 
     def pull(*cotangents: Any) -> tuple[Tensor, ...]:
         given = list(cotangents[0]) if several and len(cotangents) == 1 else list(cotangents)
@@ -191,8 +191,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
     with enable_grad():
         entered = [enter(x, "jvp") for x in primals]
         outputs = func(*entered)
-        several = isinstance(outputs, tuple | list)
-        ys = list(outputs) if several else [outputs]
+        several, ys = isinstance(outputs, tuple | list), as_list(outputs)
         # Any cotangents do: only the derivative with respect to them is used.
         cotangents = [Tensor(np.ones_like(y._data), requires_grad=True) for y in ys]
         gradients = pullback(ys, entered, cotangents)
@@ -279,9 +278,7 @@ def hvp(
         TypeError: a primal is no floating tensor.
         RuntimeError: the function's value has more than one element, or the tangents don't fit the primals.
     """
-    single = isinstance(primals, Tensor)
-    xs: list[Tensor] = [primals] if isinstance(primals, Tensor) else list(primals)
-    vs: list[Tensor] = [tangents] if isinstance(tangents, Tensor) else list(tangents)
+    xs, vs = as_list(primals), as_list(tangents)
     check_tangents(xs, vs)
     with enable_grad():
         entered = [enter(x, "hvp") for x in xs]
@@ -293,4 +290,4 @@ def hvp(
             )
         products = pullback(pullback([value], entered, [None]), entered, vs)
     value, products = leave(value, entered), [leave(p, entered) for p in products]
-    return value, products[0] if single else tuple(products)
+    return value, products[0] if isinstance(primals, Tensor) else tuple(products)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.arguments import as_list
 from minigrad.grad_mode import _recording, enable_grad, no_grad
 from minigrad.graph import Array, Node, Parent
 from minigrad.observers import observers, tell
@@ -139,7 +140,7 @@ class Function:
             else:
                 results = cls.forward(ctx, *args)
         several = isinstance(results, tuple | list)
-        outputs = list(results) if several else [results]
+        outputs = as_list(results)
         for output in outputs:
             if not isinstance(output, Tensor):
                 raise TypeError(f"{cls.__name__}.forward must return Tensors, not {type(output).__name__}")
@@ -208,7 +209,7 @@ class FunctionOperation:
             returned = self.function.backward(ctx, *given)
         finally:
             ctx._node = None
-        gradients = list(returned) if isinstance(returned, tuple | list) else [returned]
+        gradients = as_list(returned)
         n = len(ctx.needs_input_grad)
         while len(gradients) > n and gradients[-1] is None:
             gradients.pop()
