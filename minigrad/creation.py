@@ -46,17 +46,18 @@ def _infer(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         RuntimeError: the data are None.
         ValueError: nested lists of unequal length.
     """
-    if isinstance(data, list | tuple) and _holds_tensors(data):
-        data = _without_tensors(data)
-    array = np.asarray(as_array(data))
-    if dtype is None and array.dtype.kind == "f" and not isinstance(data, np.ndarray | np.generic | Tensor):
-        dtype = dtypes.get_default_dtype()
-    if dtype is None and array.size == 0 and isinstance(data, list | tuple):
-        dtype = dtypes.get_default_dtype()
     if data is None:
         raise RuntimeError("a tensor can't be made from None: pass a number, a list or an array")
+    listed = isinstance(data, list | tuple)
+    if listed and _holds_tensors(data):
+        data = _without_tensors(data)
+    array = np.asarray(as_array(data))
     if array.dtype.kind not in "biuf":
         raise TypeError(f"a tensor holds floats, integers or booleans, not {array.dtype} ({data!r:.60})")
+    if dtype is None:
+        python_floats = array.dtype.kind == "f" and not isinstance(data, np.ndarray | np.generic | Tensor)
+        if python_floats or (listed and not array.size):
+            dtype = dtypes.get_default_dtype()
     return array if dtype is None else array.astype(dtypes.as_dtype(dtype), copy=False)
 
 

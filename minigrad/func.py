@@ -1,7 +1,9 @@
 """Derivatives as functions of functions: ``mg.func.grad(f)`` is f′, and may be differentiated again.
 
-Each call looks at the function's inputs through fresh nodes of the graph, so nested uses cannot mistake one
-another's variables: a derivative is always taken with respect to those nodes alone.
+Each of them does the same: the inputs enter the graph at places of their own (:func:`enter`), the function is
+called, its gradients are pulled back to those places (:func:`pullback`), and the results leave the graph
+(:func:`leave`).  So nested uses cannot mistake one another's variables: a derivative is always taken with
+respect to its own places.
 """
 
 from __future__ import annotations

@@ -42,13 +42,13 @@ def gelu(x: Array, approximate: str = "none") -> Any:
     """
     if approximate not in ("none", "tanh"):
         raise ValueError(f'approximate must be "none" or "tanh", not {approximate!r}')
-    parts = tanh_cdf_and_slope if approximate == "tanh" else special.normal_cdf_and_density
+    cdf_and_slope = tanh_cdf_and_slope if approximate == "tanh" else special.normal_cdf_and_density
     x = np.asarray(x)
     out, derivative = np.empty((2, x.size), x.dtype)
     flat = x.reshape(-1)
     for start in range(0, x.size, special.BLOCK):  # many passes, so in pieces that stay in a near cache
         block = slice(start, start + special.BLOCK)
-        phi, slope = parts(flat[block])
+        phi, slope = cdf_and_slope(flat[block])
         np.multiply(flat[block], phi, out=out[block])
         slope *= flat[block]
         np.add(slope, phi, out=derivative[block])
