@@ -60,3 +60,17 @@ def assert_gradient(function, x, expected, cotangent=1.0):
         g = mg.tensor(np.broadcast_to(factor * np.asarray(cotangent), out.shape).astype(np.float64))
         (found,) = mg.autograd.grad(out, start, g)
         np.testing.assert_allclose(found.numpy(), factor * np.asarray(expected), rtol=1e-14, atol=0)
+
+
+def same_on_pytorch(torch, ours, theirs, inputs, rtol=1e-12):
+    """Hold a function of float64 arrays to PyTorch's: its values, and its gradients for random cotangents."""
+    mine = [mg.tensor(x, requires_grad=True) for x in inputs]
+    peers = [torch.tensor(x, requires_grad=True) for x in inputs]
+    y, z = ours(*mine), theirs(*peers)
+    assert y.shape == tuple(z.shape)
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol=rtol, atol=1e-13)
+    g = np.random.default_rng(1).standard_normal(y.shape)
+    y.backward(mg.tensor(g))
+    z.backward(torch.tensor(g))
+    for x, peer in zip(mine, peers, strict=True):
+        np.testing.assert_allclose(x.grad.numpy(), peer.grad.numpy(), rtol=rtol, atol=1e-13)

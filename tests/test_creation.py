@@ -225,7 +225,8 @@ def test_the_shape_and_the_memory_of_another():
     assert (new.shape, new.dtype) == ((4,), np.int32)
 
 
-# --- random numbers -----------------------------------------------------------------------------
+# --- random numbers ---------------------------------------------------------------------------------
+
 
 DRAWS = {
     "rand": lambda: mg.rand(3, 2),
@@ -362,3 +363,16 @@ def test_samples_carry_no_gradient():
     weights = mg.ones(4, requires_grad=True)
     assert not mg.multinomial(weights, 2).requires_grad
     assert not mg.bernoulli(weights * 0.5).requires_grad
+
+
+def test_drawn_in_place():
+    """uniform_ and normal_ overwrite every element, from a seed, in the tensor's dtype."""
+    x = mg.zeros(2000, dtype=mg.float64)
+    assert x.uniform_(2, 3) is x
+    assert 2 <= x.min().item() < x.max().item() < 3
+    first = mg.zeros(2000).normal_(1, 2, generator=mg.Generator().manual_seed(0))
+    assert mg.equal(first, mg.zeros(2000).normal_(1, 2, generator=mg.Generator().manual_seed(0)))
+    assert mg.nn.functional.dropout(x, 0.5, inplace=True) is x
+    assert 800 < (x == 0).sum().item() < 1200
+    assert abs(first.mean().item() - 1) < 0.3
+    assert abs(first.std().item() - 2) < 0.3

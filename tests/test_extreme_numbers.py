@@ -65,11 +65,12 @@ def test_large_logits(size, dtype):
         np.testing.assert_array_equal(found.numpy(), expected)
 
 
+@pytest.mark.parametrize("weight", [None, mg.tensor([0.5, 2.0], dtype=mg.float64)], ids=["plain", "weighted"])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_cross_entropy_of_ignored_targets(reduction):
+def test_cross_entropy_of_ignored_targets(reduction, weight):
     """With every target ignored the loss is 0 (PyTorch's mean is NaN) and so is its gradient."""
     logits = leaf([[1.0, -2.0], [0.5, 3.0]])
-    loss = registry["cross_entropy"](logits, mg.tensor([-100, -100]), reduction=reduction)
+    loss = mg.nn.functional.cross_entropy(logits, mg.tensor([-100, -100]), weight, reduction=reduction)
     (found,) = mg.autograd.grad(loss, logits, mg.tensor(-3.0))
     assert loss.item() == 0
     assert not found.numpy().any()
@@ -167,3 +168,11 @@ def test_overflow_is_a_value(name):
     """What is too large is ∞, and no warning comes with it (the test suite would turn it into an error)."""
     function, expected = LARGE[name]
     assert function() == expected
+
+
+def test_softplus_is_exact_at_both_ends():
+    x = mg.tensor([-800.0, -40.0, 0.0, 40.0, 800.0], dtype=mg.float64, requires_grad=True)
+    y = mg.nn.functional.softplus(x)
+    assert y.tolist() == pytest.approx([0, math.exp(-40), math.log(2), 40, 800], rel=1e-14)
+    y.backward(mg.full_like(x, -3))
+    assert x.grad.tolist() == pytest.approx([0, -3 * math.exp(-40), -1.5, -3, -3], rel=1e-14)

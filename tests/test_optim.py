@@ -12,11 +12,6 @@ from minigrad.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LinearLR, S
 SHAPES = [(4, 3), (5,), ()]
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
-
-
 def leaves(dtype=np.float64, seed=0):
     rng = np.random.default_rng(seed)
     return [mg.tensor(rng.standard_normal(s).astype(dtype), requires_grad=True) for s in SHAPES]
