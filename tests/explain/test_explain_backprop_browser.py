@@ -4,11 +4,8 @@ import math
 import re
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install minigrad[browser]")
-
+from explain_pages import Visit, both_sides, plain, write_page
 from explain_run import make_run
-from test_explain_browser import Visit, both_sides, browser, plain, write_page  # noqa: F401
 
 from transformer.explain import Material, Subject, page_data
 
@@ -17,8 +14,8 @@ FIGURES = [f"backprop-{name}" for name in ("neuron", "head", "sizes", "residuals
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return page_data(Subject(Material(make_run(tmp_path_factory.mktemp("backprop") / "run")), SENTENCE))
+def data(run):
+    return page_data(Subject(Material(run), SENTENCE))
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +24,7 @@ def address(data, tmp_path_factory):
 
 
 @pytest.fixture
-def visit(browser, address):  # noqa: F811
+def visit(browser, address):
     visit = Visit(browser, address)
     yield visit
     assert visit.complaints == []
@@ -149,7 +146,7 @@ def test_the_maps_change_with_the_colours_of_the_page(visit):
     assert page.get_attribute(source, "href") != light
 
 
-def test_a_single_token_gets_a_sentence(browser, tmp_path):  # noqa: F811
+def test_a_single_token_gets_a_sentence(browser, tmp_path):
     run = make_run(tmp_path / "run", steps=2, snapshots=(0,))
     visit = Visit(browser, write_page(page_data(Subject(Material(run), "T")), tmp_path))
     assert {visit.texts(f"{visit.figure(name)}")[0][:28] for name in FIGURES} == {"Your text is a single token:"}

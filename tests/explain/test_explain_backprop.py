@@ -20,11 +20,6 @@ SENTENCE = "The state of it"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return make_run(tmp_path_factory.mktemp("backprop") / "run")
-
-
-@pytest.fixture(scope="module")
 def subject(run):
     return Subject(Material(run), SENTENCE)
 

@@ -5,22 +5,18 @@ system's packages (``apt-get install chromium``) or from ``playwright install ch
 """
 
 import json
-import re
 import shutil
 import threading
 from pathlib import Path
 
 import pytest
+from explain_pages import Visit, both_sides, plain, write_page
 from explain_run import SNAPSHOTS, make_run
 
 import minigrad as mg
-from transformer.explain import ExplainServer, Material, Subject, page_data, page_html
+from transformer.explain import ExplainServer, Material, Subject, page_data
 from transformer.explain.data import CHAPTERS
 from transformer.generation import Sampling
-
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="Playwright is not installed: pip install minigrad[browser]"
-)
 
 SENTENCE = "The state of it"
 HOSTILE = "</script ></script><img src=x onerror='window.hacked=1'><b>&\n日"
@@ -28,21 +24,8 @@ WIDTHS = {"phone": (390, 844), "laptop": (1280, 800), "projector": (1920, 1080)}
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as play:
-        found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-        path = next((name for name in found if name), None)
-        try:
-            browser = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except playwright.Error as error:
-            pytest.skip(f"Chromium can't be started: {str(error).splitlines()[0]}")
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def material(tmp_path_factory):
-    return Material(make_run(tmp_path_factory.mktemp("explain") / "run"))
+def material(run):
+    return Material(run)
 
 
 @pytest.fixture(scope="module")
@@ -59,39 +42,6 @@ def data(material):
 @pytest.fixture(scope="module")
 def address(data, tmp_path_factory):
     return write_page(data, tmp_path_factory.mktemp("page"))
-
-
-def write_page(data, folder):
-    file = folder / "explain.html"
-    file.write_text(page_html(data), encoding="utf-8")
-    return file.as_uri()
-
-
-class Visit:
-    """A page that is open, with all that it asked for and complained of."""
-
-    def __init__(self, browser, address, width=1280, height=800, **options):
-        self.page = browser.new_page(viewport={"width": width, "height": height}, **options)
-        self.requests, self.complaints = [], []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.goto(address)
-        self.page.wait_for_selector("html[data-ready]")
-        self.ready = self.page.evaluate("performance.now()")
-        self.page.wait_for_selector("html[data-drawn]")
-
-    def slide(self, selector, value):
-        """Move a slider as a hand would, and let the page know."""
-        self.page.eval_on_selector(
-            selector, "(input, value) => { input.value = value; input.dispatchEvent(new Event('input')); }", value
-        )
-
-    def texts(self, selector):
-        return self.page.eval_on_selector_all(selector, "all => all.map(one => one.textContent)")
-
-    def figure(self, name):
-        return f'[data-figure="{name}"]'
 
 
 @pytest.fixture
@@ -179,24 +129,6 @@ def test_the_bars_are_the_model_s_own_and_move_with_training(visit, material, da
         assert shown[:10] == pytest.approx([p[id].item() for id in order], rel=0.02, abs=6e-4)
         assert sum(shown) == pytest.approx(1, abs=0.006)
         assert visit.texts("#timeline output")[0].startswith(f"step {SNAPSHOTS[step]}")
-
-
-def plain(text):
-    """Return a number as the page writes it as a float; 40.6% is 0.406."""
-    mantissa, _, exponent = text.strip().replace("−", "-").replace(",", "").removeprefix("× ").partition("·10")
-    powers = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-    share = 0.01 if mantissa.endswith("%") else 1.0
-    return share * float(mantissa.rstrip("%")) * 10.0 ** int(exponent.translate(powers) or 0)
-
-
-def both_sides(formula):
-    """Return what a printed formula's terms make, and the result that stands after them."""
-    terms, _, result = formula.rpartition(" = ")
-    terms = terms.split("= ")[-1].replace(" smaller products that make ", "@").replace("×", "*")
-    terms = re.sub(r"\+ \d+@", "+ ", terms)
-    number = r"−?[\d.,]+(?:·10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?"
-    terms = re.sub(number, lambda match: repr(plain(match.group())), terms)
-    return eval(terms.replace("−", "-")), plain(result)
 
 
 def test_all_that_moves_with_training_moves(visit):
@@ -388,6 +320,8 @@ def test_printing_leaves_out_the_frame(visit):
 
 
 def test_typing_into_the_served_page_computes_everything_anew(browser, material):
+    from playwright.sync_api import expect
+
     with ExplainServer(Subject(material, SENTENCE, sample_tokens=1), 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -396,10 +330,10 @@ def test_typing_into_the_served_page_computes_everything_anew(browser, material)
             page = visit.page
             assert page.is_visible("#live textarea")
             page.fill("#live textarea", "for it")
-            playwright.expect(page.locator("[data-figure=reading] .chip")).to_have_text(list("for␣it"))
+            expect(page.locator("[data-figure=reading] .chip")).to_have_text(list("for␣it"))
             assert "for␣it" in visit.texts('[data-figure="prediction-bars"] .part-title')[0]
             page.fill("#live textarea", "日")
-            playwright.expect(page.locator("#live-status")).to_contain_text("never occurred")
+            expect(page.locator("#live-status")).to_contain_text("never occurred")
             assert visit.texts('[data-figure="reading"] .chip') == list("for␣it")
             assert {Path(url).name for url in visit.requests} <= {f"127.0.0.1:{server.server_port}", "data"}
             page.close()
