@@ -44,10 +44,7 @@ def _openblas() -> tuple[Callable[[], int], Callable[[int], None]] | None:
 def get_num_threads() -> int:
     """Return the number of threads of a matrix product (the number of processors where it can't be asked)."""
     functions = _openblas()
-    if functions is None:
-        return os.cpu_count() or 1
-    getter, _ = functions
-    return int(getter())
+    return int(functions[0]()) if functions else os.cpu_count() or 1
 
 
 def set_num_threads(n: int) -> bool:
@@ -61,11 +58,9 @@ def set_num_threads(n: int) -> bool:
     if n < 1:
         raise ValueError(f"the number of threads must be at least 1, not {n}")
     functions = _openblas()
-    if functions is None:
-        return False
-    _, setter = functions
-    setter(n)
-    return True
+    if functions:
+        functions[1](n)
+    return functions is not None
 
 
 @contextmanager
