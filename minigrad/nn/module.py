@@ -52,7 +52,7 @@ class Module(ModuleTree):
         raise NotImplementedError(f"{type(self).__name__} must define forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        first = next(Node.count)
+        first = next(Node.count)  # the nodes made from here on are of this call: drawings show them as one box
         result = self.forward(*args, **kwargs)
         note_call(self, first, result)
         for hook in list(self._forward_hooks):
@@ -70,7 +70,7 @@ class Module(ModuleTree):
         self._forward_hooks.append(hook)
         return HookHandle(self._forward_hooks, hook)  # type: ignore[arg-type]
 
-    # --- what applies to the whole tree ------------------------------------------------------------
+    # --- what applies to the whole tree -------------------------------------------------------------
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call ``fn`` on every module below and then on this one: for initialisation."""
