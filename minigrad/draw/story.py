@@ -131,7 +131,7 @@ class Story:
             ]
             steps = sorted({step for step in earlier if step < k}) or [k]
             found.append(
-                f"{self.names[flow.target]} was used more than once: added to {short(flow.before)} from step "
+                f"{self.names[flow.target]} was used more than once: added to {short(flow.before)} from "
                 f"{listed(steps)}, that makes {short(flow.total)}"
             )
         return found
@@ -145,7 +145,7 @@ class Story:
             steps = sorted({self.number_of[flow.node] for flow in self.arrivals[leaf]})
             lines.append(
                 f"  {self.names[leaf].ljust(width)}  {short(self.picture.gradients[leaf])}{sized(leaf.shape)}  "
-                f"from step{'s' if len(steps) > 1 else ''} {listed(steps)}"
+                f"from {listed(steps)}"
             )
         return lines
 
@@ -202,10 +202,10 @@ def sized(of: Any) -> str:
 
 
 def listed(steps: Sequence[int]) -> str:
-    """Return numbers as one says them.
+    """Return steps as one names them.
 
     >>> listed([1, 2, 4]), listed([3])
-    ('1, 2 and 4', '3')
+    ('steps 1, 2 and 4', 'step 3')
     """
-    texts = [str(step) for step in steps]
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+    *others, last = [str(step) for step in steps]
+    return f"steps {', '.join(others)} and {last}" if others else f"step {last}"

@@ -97,9 +97,10 @@ figure("context-change", [], (root) => {
     " was replaced by ",
     tokenName(change.new),
   );
-  const reason = (c) => {
+  const reason = (r, c) => {
     if (c < change.place) return "It stands before the changed token, which it can't see.";
-    return c === change.place ? "This is the changed token itself." : "It stands after the changed token.";
+    if (c === change.place) return "This is the changed token itself.";
+    return `It stands after the changed token${r < 2 ? "; no block has looked around yet" : ""}.`;
   };
   const showCells = grid(root, {
     label: "How far each token's vector moved",
@@ -115,7 +116,7 @@ figure("context-change", [], (root) => {
     describe: (r, c) =>
       show(
         [tokenName(tokens[c]), ` at position ${c}, ${names[r]}: moved by `, exactly(moved.at(r, c))],
-        reason(c),
+        reason(r, c),
       ),
   });
   legend(root, scale);

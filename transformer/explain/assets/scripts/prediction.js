@@ -72,7 +72,7 @@ figure("prediction-history", ["step"], (root) => {
   const order = ranked(all.at(-1)).slice(0, 8);
   const first = ranked(all[0])[0];
   if (!order.includes(first)) order.push(first);
-  const scale = amountScale(1, "probability");
+  const scale = amountScale(Math.max(...all.flatMap((p) => order.map((i) => p[i]))), "probability");
   partTitle(
     root,
     "The likeliest next tokens ",
