@@ -16,6 +16,7 @@ from minigrad import nn
 from minigrad.nn import functional as F
 from transformer.data import default_corpus
 
+mg.set_num_threads(1)  # products as small as these are done sooner by one processor than shared out to several
 text = default_corpus()
 characters = sorted(set(text))
 id_of = {character: i for i, character in enumerate(characters)}

@@ -9,6 +9,8 @@
 # Python's own reference text.
 
 # %%
+import math
+
 import minigrad as mg
 from transformer import CharTokenizer, Config, Recipe, Transformer, generate
 from transformer.data import default_corpus, read_text, split_text
@@ -80,7 +82,7 @@ nats = -log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (W, T
 
 first = n_windows // 3
 for window in range(first, first + 4):
-    bits = (nats[window] / 0.6931).round().clamp(0, 9).tolist()
+    bits = (nats[window] / math.log(2)).round().clamp(0, 9).tolist()
     print("   ", tokenizer.decode(targets[window].tolist()).replace("\n", " "))
     print("   ", "".join(f"{bit:.0f}" for bit in bits))
 
