@@ -202,13 +202,16 @@ def test_every_convention_has_a_row(tables):
     assert cases == [tables.cell(row.case) for rows in tables.CONVENTIONS.values() for row in rows]
 
 
-def test_the_readmes_programs_run():
-    """What a reader copies from the README first is a program that works."""
+def test_the_readmes_programs_run(capsys):
+    """What a reader copies from the README first is a program that works, and prints what its comments say."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     programs = re.findall(r"^```python\n(import .*?)^```", text, re.MULTILINE | re.DOTALL)
     assert programs
     for program in programs:
         exec(compile(program, "README.md", "exec"), {})
+        printed = capsys.readouterr().out.splitlines()
+        assert printed
+        assert [line for line in printed if line not in program] == []
 
 
 def test_the_readme_is_a_front_door():
