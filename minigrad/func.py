@@ -66,11 +66,6 @@ def pullback(outputs: Sequence[Tensor], entered: Sequence[Tensor], cotangents: S
     return [g if g is not None else Tensor(np.zeros_like(x._data)) for g, x in zip(found, entered, strict=True)]
 
 
-def positions(argnums: int | Sequence[int]) -> tuple[int, ...]:
-    """Return ``argnums`` as a tuple."""
-    return (argnums,) if isinstance(argnums, int) else tuple(argnums)
-
-
 def grad_and_value(
     func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., tuple[Any, Any]]:
@@ -85,7 +80,7 @@ def grad_and_value(
         TypeError: when it is called, an argument to differentiate with respect to is no floating tensor.
         RuntimeError: when it is called, the function's value has more than one element.
     """
-    wanted = positions(argnums)
+    wanted = as_list(argnums)
 
     def gradient_and_value(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         with enable_grad():
@@ -216,7 +211,7 @@ def jacrev(func: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callab
     Raises:
         TypeError: when it is called, an argument to differentiate with respect to is no floating tensor.
     """
-    wanted = positions(argnums)
+    wanted = as_list(argnums)
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         with enable_grad():
