@@ -372,14 +372,11 @@ def backward_pass(
                 node.saved, node.versions = None, ()
 
         for leaf in [place for place in arrivals.pending if not isinstance(place, Node)]:
-            gradient = arrivals.take(leaf, leaf._hooks)
-            if useful is None or leaf in wanted:
-                results[leaf] = gradient
+            results[leaf] = arrivals.take(leaf, leaf._hooks)
     if create_graph:
         return apart(results, cotangents)
     return {
-        place: gradient if place in arrivals.owned and isinstance(gradient, np.ndarray) else np.array(gradient)
-        for place, gradient in results.items()
+        place: gradient if place in arrivals.owned else np.array(gradient) for place, gradient in results.items()
     }
 
 

@@ -8,8 +8,8 @@ DECLARERS = ("op", "kernel", "unary", "real", "binary")  # the calls in which ru
 # … and these functions of the engine.
 ENGINE = {
     "minigrad/graph.py": [
-        "sum_to", "backward_pass", "_collect_output", "apart", "leading_to", "modified_since", "refresh", "replay",
-        "pick",
+        "sum_to", "deliver", "deliver_result", "take", "backward_pass", "zeros_for_none", "apart", "leading_to",
+        "modified_since", "refresh", "replay", "pick",
     ],
     "minigrad/inplace.py": [
         "owner", "positions", "check_writable", "replace", "keep_old_value", "assign", "record_overwrite",
@@ -73,7 +73,7 @@ EXTRA = [
         "gradient[tuple(0 if d in dims else slice(None) for d in range(gradient.ndim))]",
     ),
     ("minigrad/graph.py", "deliver", "np.add(present, gradient, present)", "pending[parent] = gradient"),
-    ("minigrad/graph.py", "deliver", "pending[parent] = pending[parent] + gradient", "pending[parent] = gradient"),
+    ("minigrad/graph.py", "deliver", "total = pending[parent] + gradient", "total = gradient"),
     ("minigrad/graph.py", "deliver", "elif parent in owned and type", "elif type"),
     ("minigrad/graph.py", "deliver", "if fresh:\n", "if True:\n"),
     ("minigrad/graph.py", "deliver", "gradient, fresh = sum_to(gradient, like.shape), False", "pass"),
