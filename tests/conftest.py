@@ -78,6 +78,20 @@ def rng():
     return np.random.default_rng(20170612)
 
 
+@pytest.fixture
+def share_out_small_batches(monkeypatch):
+    """Have threads share out batches of any size: those of the tests are small."""
+    monkeypatch.setattr("transformer.Trainer.tokens_per_thread", 1)
+
+
+@pytest.fixture
+def small_runs(monkeypatch, share_out_small_batches):
+    """The same of whole runs, whose samples are short."""
+    from runs import SAMPLE_TOKENS
+
+    monkeypatch.setattr("transformer.text.SAMPLE_TOKENS", SAMPLE_TOKENS)
+
+
 @pytest.fixture(scope="session")
 def torch():
     """Return PyTorch, the peer that some tests compare with; without it they are skipped."""

@@ -6,11 +6,13 @@ import numpy as np
 from oracles import differences
 
 import minigrad as mg
-from transformer import Config, Transformer
+from transformer import CharTokenizer, Config, Transformer
 from transformer.attention import attention_step_by_step, causal_mask
 from transformer.capture import Capture
+from transformer.reader import first_visible
 
 VOCABULARY = 11
+LETTERS = CharTokenizer("abcdefghijk")
 
 
 def make_config(**fields):
@@ -120,3 +122,19 @@ def normalized(x, eps=1e-5):
     """Layer normalisation in NumPy, without its rescale."""
     centered = x - x.mean(-1, keepdims=True)
     return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + eps)
+
+
+def uncached(model, tokens, window=None):
+    """Return the logits (V,) after ``tokens``, by one pass over all that is visible of them."""
+    start = first_visible(len(tokens), window or model.config.context)
+    with mg.no_grad():
+        return model(mg.tensor([tokens[start:]]))[0, -1]
+
+
+def ends_at(text, strings):
+    """Return where a text ends: before the longest string that is complete at the first character where any is."""
+    for end in range(len(text) + 1):
+        found = [string for string in strings if text[:end].endswith(string)]
+        if found:
+            return end - max(map(len, found))
+    return None

@@ -1,45 +1,18 @@
-"""The graph as text and as SVG, backpropagation as a story, and the rules as the engine spells them."""
+"""The graph as text: every value and gradient the engine's own, large graphs folded by module."""
 
 import gc
-import itertools
-import random
 import re
-import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from drawings import neuron, small_model
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.draw import layout
-from minigrad.draw.layout import place
-from minigrad.draw.walk import walk_back
 from minigrad.graph import Node, backward_pass, below
-from minigrad.op import op, registry
-from minigrad.rule_text import describe, rule_text, with_numbers
 from transformer import Config, Transformer
 
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def neuron():
-    """Return o = tanh(x1 w1 + x2 w2 + b), whose gradients are easy to know: tanh' is ½ here."""
-    x1, x2 = mg.tensor(2.0), mg.tensor(0.0)
-    w1, w2 = mg.tensor(-3.0, requires_grad=True), mg.tensor(1.0, requires_grad=True)
-    b = mg.tensor(6.8813735870195432, requires_grad=True)
-    n = x1 * w1 + x2 * w2 + b
-    o = n.tanh()
-    return mg.draw(o), mg.explain_backward(o), (w1, w2, b, o)
-
-
-def small_model():
-    """Return a two-layer Transformer's loss."""
-    model = Transformer(Config(vocab_size=11, n_layers=2, n_heads=2, d_model=8))
-    ids = mg.randint(0, 11, (2, 5))
-    return model, model.loss(ids, ids)
-
-
-# --- text -----------------------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------------
 
 
 def test_a_neuron_as_text():
@@ -116,7 +89,7 @@ def test_a_deep_graph_is_cut_with_a_notice(tmp_path):
     assert "Only the 50 cards" in (tmp_path / "graph.svg").read_text(encoding="utf-8")
 
 
-# --- values and gradients -------------------------------------------------------------------------
+# --- values and gradients ---------------------------------------------------------------------------
 
 
 def test_drawing_changes_nothing():
@@ -293,7 +266,7 @@ def test_notes_make_no_cycles():
         gc.enable()
 
 
-# --- folding --------------------------------------------------------------------------------------
+# --- folding ----------------------------------------------------------------------------------------
 
 
 def titles(picture):
@@ -345,236 +318,3 @@ def test_a_module_that_is_called_twice_has_two_cards():
     net = nn.Sequential(layer, nn.Tanh(), layer)
     y = net(mg.ones(1, 2)).sum()
     assert [title for title in titles(mg.draw(y, depth=1)) if "Linear" in title] == ["0: Linear", "0: Linear"]
-
-
-# --- SVG ------------------------------------------------------------------------------------------
-
-
-def test_svg_shows_names_signs_shapes_values_gradients_and_rules():
-    picture, _, _ = neuron()
-    root = ElementTree.fromstring(picture.svg)
-    texts = [element.text for element in root.iter(f"{SVG}text")]
-    assert {"w1", "b", "n", "×", "+", "tanh", "0.7071", "0.5"} <= set(texts)
-    hovers = [element.text for element in root.iter(f"{SVG}title")]
-    assert any("rule for x: g * (1 - out * out)" in hover for hover in hovers)
-    assert picture._repr_svg_() == picture.svg
-    assert picture.svg in picture._repr_html_()
-
-
-def test_svg_is_well_formed_whatever_the_names():
-    x = mg.tensor([1.0], requires_grad=True)
-    picture = mg.draw((x * 2).exp(), [("<script>&\"'", x)])
-    root = ElementTree.fromstring(picture.svg)
-    assert "<script>&\"'" in [element.text for element in root.iter(f"{SVG}text")]
-    assert "<script" not in picture.svg
-
-
-def test_texts_stay_inside_their_cards_and_cards_apart():
-    _, loss = small_model()
-    for depth in (0, 1, 2, 9):
-        root = ElementTree.fromstring(mg.draw(loss, depth=depth).svg)
-        frames = []
-        for group in root.iter(f"{SVG}g"):
-            frame = group.find(f"{SVG}rect")
-            x, y, width, height = (float(frame.get(name)) for name in ("x", "y", "width", "height"))
-            frames.append((x, y, width, height))
-            for text in group.iter(f"{SVG}text"):
-                size = 7.3 if text.get("class") in ("title", "sign") else 6.65
-                length, at = size * len(text.text), float(text.get("x"))
-                start = at - length if text.get("text-anchor") == "end" else at
-                assert x <= start
-                assert start + length <= x + width + 0.5
-        for one, other in itertools.combinations(frames, 2):
-            apart_x = one[0] + one[2] <= other[0] or other[0] + other[2] <= one[0]
-            apart_y = one[1] + one[3] <= other[1] or other[1] + other[3] <= one[1]
-            assert apart_x or apart_y
-
-
-def drawn(inputs):
-    """Lay out a graph given as {item: inputs}, items before their inputs."""
-    found = place(list(inputs), inputs, dict.fromkeys(inputs, 40.0), 10.0)
-    return found, layout.crossings(found.columns)
-
-
-def test_inputs_stand_left_and_a_tree_has_no_crossings():
-    tree = {1: [2, 3], 2: [4, 5], 3: [6, 7], 4: [], 5: [8, 9], 6: [], 7: [], 8: [], 9: []}
-    found, crossed = drawn(tree)
-    assert crossed == 0
-    for item, sources in tree.items():
-        assert all(found.spots[source].column < found.spots[item].column for source in sources)
-
-
-def crossings_of(upper, lower, inputs):
-    """Count the crossings between two columns, pair by pair."""
-    return sum(
-        lower.index(p) > lower.index(q)
-        for x, y in itertools.combinations(upper, 2)
-        for p in inputs[x]
-        for q in inputs[y]
-    )
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_no_other_order_has_fewer_crossings(seed):
-    """On small graphs all orders can be tried."""
-    draw_from = random.Random(seed)
-    first = [f"a{i}" for i in range(4)]
-    inputs = {"out": first} | {item: draw_from.sample([f"b{i}" for i in range(4)], 2) for item in first}
-    second = sorted({source for item in first for source in inputs[item]})
-    inputs |= {item: draw_from.sample([f"c{i}" for i in range(4)], 2) for item in second}
-    third = sorted({source for item in second for source in inputs[item]})
-    inputs |= {item: [] for item in third}
-    fewest = min(
-        min(crossings_of(upper, middle, inputs) for upper in itertools.permutations(first))
-        + min(crossings_of(middle, lower, inputs) for lower in itertools.permutations(third))
-        for middle in itertools.permutations(second)
-    )
-    _, crossed = drawn(inputs)
-    assert crossed == fewest
-
-
-def test_crossings_that_can_be_avoided_are_avoided():
-    # Met in the order of the arguments, c and d stand so that two links cross; the other order has none.
-    _, crossed = drawn({"out": ["a", "b"], "a": ["c", "d"], "b": ["e", "c"], "c": [], "d": [], "e": []})
-    assert crossed == 0
-
-
-def test_a_long_link_keeps_clear_of_the_cards_it_passes():
-    found, _ = drawn({"out": ["a", "x"], "a": ["b"], "b": ["c"], "c": ["x"], "x": []})
-    for passing in found.routes["x", "out", 1][1:-1]:
-        for item in ("a", "b", "c"):
-            spot = found.spots[item]
-            if spot.column == passing.column:
-                assert abs(spot.y - passing.y) >= spot.height / 2 + 4
-
-
-# --- the story ------------------------------------------------------------------------------------
-
-
-def test_the_story_of_a_neuron():
-    _, story, _ = neuron()
-    text = str(story)
-    for line in (
-        "o and its gradients, in 5 steps back from the result",
-        "  t1 = x1 * w1 = -6",
-        "  n = t3 + b = 0.8814",
-        "  o = tanh(n) = 0.7071",
-        "   to n  g * (1 - out * out) = 1 * (1 - 0.7071 * 0.7071) = 0.5",
-        "   to w1  g * x = 0.5 * 2 = 1",
-        "  w1  1  from step 5",
-    ):
-        assert line in text.splitlines()
-
-
-def test_negative_numbers_stand_in_brackets_where_there_is_something_to_compute():
-    w = mg.tensor(-2.0, requires_grad=True)
-    text = str(mg.explain_backward((3 - w) * w))
-    assert "g * x = 1 * 5 = 5" in text
-    assert "g * y = 1 * (-2) = -2" in text
-    assert "to w  -g = -(-2) = 2" in text
-
-
-def test_the_story_tells_where_gradients_add_up():
-    x = mg.tensor(3.0, requires_grad=True)
-    y = x * x + x
-    text = str(mg.explain_backward(y))
-    assert "x was used more than once: added to 1 from step 1, that makes 4" in text
-    assert "x was used more than once: added to 4 from step" in text
-    assert "  x  7  from steps 1 and 2" in text
-
-
-def test_the_story_tells_what_broadcasting_sums():
-    x = mg.ones(2, 3, requires_grad=True)
-    b = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    text = str(mg.explain_backward((x * b).sum()))
-    assert "summed from (2, 3) to (3,), since broadcasting had copied b: [2, 2, 2]" in text
-    assert "spread: Copy a reduced gradient to every element that was reduced." in text
-
-
-def test_a_kernel_tells_its_joint_rule():
-    x, w = mg.ones(1, 2), mg.ones(3, 2, requires_grad=True)
-    text = str(mg.explain_backward(nn.functional.linear(x, w).sum()))
-    assert "   rule: dx = g W, dW = gᵀ x, db = Σ g" in text
-
-
-def test_a_long_story_is_cut():
-    x = mg.tensor(1.0, requires_grad=True)
-    y = x
-    for _ in range(20):
-        y = y * 1.5
-    text = str(mg.explain_backward(y, most=3))
-    assert "… and 17 more steps" in text
-    assert "\n4. " not in text
-
-
-def test_steps_hold_the_numbers_of_the_engine():
-    model, loss = small_model()
-    story = mg.explain_backward(loss)
-    total = {}
-    for step in story.steps:
-        for flow in step.flows:
-            total[flow.target] = flow.delivered + total.get(flow.target, 0)
-            np.testing.assert_array_equal(flow.total, total[flow.target])
-    loss.backward()
-    for parameter in model.parameters():
-        np.testing.assert_array_equal(total[parameter], parameter.grad.numpy())
-
-
-def test_explaining_needs_what_backward_needs():
-    with pytest.raises(RuntimeError, match="one element"):
-        mg.explain_backward(mg.ones(2, requires_grad=True) * 2)
-    with pytest.raises(RuntimeError, match="does not require a gradient"):
-        mg.explain_backward(mg.ones(1) * 2)
-    with pytest.raises(RuntimeError, match=r"gradient has shape \(3,\), its output \(2,\)"):
-        mg.draw(mg.ones(2, requires_grad=True) * 2, gradient=mg.ones(3))
-
-
-def test_walking_twice_adds_nothing_up():
-    x = mg.tensor(2.0, requires_grad=True)
-    places = below((x * x).grad_fn)
-    first, second = (walk_back(places, np.ones((), np.float32))[1] for _ in range(2))
-    assert first[x] == second[x] == 4
-
-
-# --- rules as text --------------------------------------------------------------------------------
-
-
-def test_every_rule_of_the_registry_has_a_text():
-    for name, operation in registry.items():
-        for argument in operation.differentiable:
-            text = rule_text(operation, argument)
-            assert text.source, name
-            assert text.expression, name
-
-
-def test_the_text_of_a_rule_computes_what_the_rule_computes(rng):
-    """The expression shown, evaluated, gives what the engine's own function gives."""
-    found = 0
-    for operation in registry.values():
-        for argument, rule in operation.rules.items():
-            text = rule_text(operation, argument)
-            names = list(rule.__code__.co_varnames[: rule.__code__.co_argcount])
-            if text.is_code and set(names) <= {"g", "x", "y", "out"}:
-                values = {each: rng.uniform(0.1, 0.9, 3) for each in names}
-                shown = eval(text.expression, rule.__globals__, values)
-                np.testing.assert_array_equal(shown, rule(*values.values()))
-                found += 1
-    assert found > 30
-
-
-def test_lambdas_on_one_line_are_told_apart():
-    first, second = (lambda g, x: g * x), (lambda g, x: g / x)
-    assert describe(first).expression == "g * x"
-    assert describe(second).expression == "g / x"
-
-
-def test_a_rule_without_source_says_so():
-    namespace = {"op": op}
-    exec("rule = lambda g, x: g * 2", namespace)
-    assert "source can't be read" in describe(namespace["rule"]).expression
-
-
-def test_numbers_are_put_in_for_names_only():
-    text = rule_text(registry["log10"], "x")
-    assert with_numbers(text, {"g": "1", "x": "5"}) == "1 / (5 * math.log(10))"
-    assert with_numbers(text, {"g": "1"}) is None

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from test_run import MICRO, SAMPLE_TOKENS, TEXT, contents, prepare, small  # noqa: F401 (a fixture)
+from runs import MICRO, SAMPLE_TOKENS, TEXT, contents, prepare
 
 import transformer
 from transformer import load_checkpoint
@@ -25,6 +25,8 @@ from transformer import run as running
 from transformer import text as texts
 from transformer.directory import RunDirectory
 from transformer.run import Listener
+
+pytestmark = pytest.mark.usefixtures("small_runs")
 
 KILLS = {"default": 3, "ci": 25, "thorough": 100}[os.environ.get("HYPOTHESIS_PROFILE", "default")]
 APART = {"default": 7, "ci": 3, "thorough": 1}[os.environ.get("HYPOTHESIS_PROFILE", "default")]

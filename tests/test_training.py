@@ -11,11 +11,7 @@ from minigrad import optim
 from transformer import Recipe, Trainer
 from transformer.training import NonFiniteLoss, training_steps
 
-
-@pytest.fixture(autouse=True)
-def share_out_small_batches(monkeypatch):
-    """Have threads share out batches of any size: those of the tests are small."""
-    monkeypatch.setattr(Trainer, "tokens_per_thread", 1)
+pytestmark = pytest.mark.usefixtures("share_out_small_batches")
 
 
 def one_step(threads, ids, targets, steps=1, seed=1, **fields):
