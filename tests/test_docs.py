@@ -14,7 +14,9 @@ from minigrad import op as op_module
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PAGES = sorted(
+    [*DOCS.glob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md"))]
+)
 BACKWARD = DOCS / "how-backward-works.md"
 
 
@@ -154,6 +156,20 @@ def test_modules_import_only_what_stands_above_them_on_the_map():
                 if path.name == "decoder_step.py":
                     continue  # the exception that stands under the table
                 assert row_of[other] <= row, f"{path} imports {other}, which stands below it on the map"
+
+
+# --- tests/README.md: what is proved, and where ----------------------------------------------------
+
+
+def test_every_file_of_tests_is_on_their_map_once():
+    tests = ROOT / "tests"
+    page = (tests / "README.md").read_text(encoding="utf-8")
+    tables = "\n".join(line for line in page.splitlines() if line.startswith("|"))
+    folders = {file.parent for file in tests.glob("*/test_*.py")}
+    files = [file.name for file in tests.glob("test_*.py")] + [f"{folder.name}/" for folder in folders]
+    assert sorted(re.findall(r"`([a-z_0-9]+(?:\.py|/))`", tables)) == sorted(files)
+    for name in re.findall(r"`([a-z_0-9]+(?:\.py|/))`", page):
+        assert (tests / name).exists(), name
 
 
 # --- the tables that are made when the site is built ----------------------------------------------
