@@ -105,10 +105,10 @@ def test_model_and_baselines_are_measured_on_the_same_parts(bpe_parts: Text, lim
     assert math.isnan(score.standard_error) == (limit == 20)
     plain = ngram_baselines(str(bpe_parts.train), measured, vocab_size=len(set(TEXT)))
     for baseline, expected in zip(baselines, plain, strict=True):
-        assert baseline.nats_per_symbol == pytest.approx(expected.nats_per_symbol, rel=1e-12)
-        assert math.fsum(baseline.nats_of_parts) == pytest.approx(expected.nats_per_symbol * len(measured))
+        assert baseline.nats_per_character == pytest.approx(expected.nats_per_character, rel=1e-12)
+        assert math.fsum(baseline.nats_of_parts) == pytest.approx(expected.nats_per_character * len(measured))
         more, _ = score.difference_to(baseline.nats_of_parts)
-        assert more == pytest.approx(baseline.nats_per_symbol - score.nats_per_character, abs=1e-12)
+        assert more == pytest.approx(baseline.nats_per_character - score.nats_per_character, abs=1e-12)
 
 
 def test_the_parts_of_a_text_with_long_characters_add_up() -> None:
@@ -127,7 +127,7 @@ def test_another_text_is_read_from_a_fresh_start() -> None:
     ids = mg.tensor(tokenizer.encode("\n" + str(other)))
     assert parts.score(model).nats == pytest.approx(token_losses(model, ids, len(other)).sum().item())
     expected = ngram_baselines(TEXT, str(other), vocab_size=len(set(TEXT)), context="")
-    assert [b.nats_per_symbol for b in parts.baselines()] == [b.nats_per_symbol for b in expected]
+    assert [b.nats_per_character for b in parts.baselines()] == [b.nats_per_character for b in expected]
 
 
 # --- positions --------------------------------------------------------------------------------------

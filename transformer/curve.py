@@ -68,7 +68,7 @@ def curve_of(
     training = [(line["step"], line["loss"] / characters_per_token) for line in log if is_loss(line.get("loss"))]
     key = "held_out_nats_per_character"
     held_out = [(line["step"], line[key]) for line in log if is_loss(line.get(key))]
-    levels = sorted(((b.name, b.nats_per_symbol) for b in baselines), key=lambda level: level[1])
+    levels = sorted(((b.name, b.nats_per_character) for b in baselines), key=lambda level: level[1])
     return Curve(training, held_out, levels) if training or held_out else None
 
 

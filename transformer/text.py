@@ -180,7 +180,7 @@ class Text:
             context="" if self.is_other else None,
             parts=self.characters_of_parts(limit),
             vocab_size=len({*self.train.alphabet, *self.held_out.alphabet}),
-            on_symbols=on_characters,
+            on_characters=on_characters,
         )
 
 

@@ -147,6 +147,6 @@ def test_32_repetition_makes_a_model_that_beats_counting(trained):
     score = parts.score(model)
     baselines = parts.baselines()
     assert len(baselines) == 7
-    assert score.nats_per_character < min(baseline.nats_per_symbol for baseline in baselines) - 0.2
+    assert score.nats_per_character < min(baseline.nats_per_character for baseline in baselines) - 0.2
     assert score.characters == len(parts.held_out)
     assert losses[0] > np.mean(losses[-50:]) + 0.4

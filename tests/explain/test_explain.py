@@ -228,7 +228,7 @@ def test_training_chapter_has_the_log_and_the_baselines(run, data):
     train, held_out = split_text(text)
     expected = ngram_baselines(train, held_out, vocab_size=len(set(text)))
     shown = [(b["name"], b["nats_per_character"]) for b in training["baselines"]]
-    assert shown == [(b.name, b.nats_per_symbol) for b in expected]
+    assert shown == [(b.name, b.nats_per_character) for b in expected]
     assert all(snapshot["sample"] for snapshot in training["snapshots"])
 
 

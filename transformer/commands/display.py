@@ -70,8 +70,8 @@ class Display(Listener):
             mininterval=0.5,
         )
         self.signals = signals
-        best = min(baselines, key=lambda baseline: baseline.nats_per_symbol, default=None)
-        self.compared = f" ({best.name} {best.nats_per_symbol:.3f})" if best else ""
+        best = min(baselines, key=lambda baseline: baseline.nats_per_character, default=None)
+        self.compared = f" ({best.name} {best.nats_per_character:.3f})" if best else ""
         self.held_out = ""
 
     def __enter__(self) -> Display:

@@ -24,7 +24,7 @@ def print_scores(score: Score, baselines: Sequence[Baseline]) -> None:
     for baseline in baselines:
         more, error = score.difference_to(baseline.nats_of_parts)
         compared = "" if math.isnan(error) else f"{more:+.3f} ± {error:.3f} from this model"
-        rows.append((baseline.name, baseline.nats_per_symbol, compared))
+        rows.append((baseline.name, baseline.nats_per_character, compared))
     print(f"{'':12} {'nats/char':>9} {'bits/char':>9} {'bits/byte':>9}")
     for name, nats, note in sorted(rows, key=lambda row: row[1]):
         print(f"{name:12} {nats:9.3f} {nats * per_character:9.3f} {nats * per_byte:9.3f}  {note}".rstrip())
@@ -32,7 +32,7 @@ def print_scores(score: Score, baselines: Sequence[Baseline]) -> None:
 
 def describe_baselines(baselines: Sequence[Baseline], text: Text) -> str:
     """Return the losses of the n-gram models, and what they learned from if that is not all."""
-    losses = " · ".join(f"{baseline.name} {baseline.nats_per_symbol:.3f}" for baseline in baselines)
+    losses = " · ".join(f"{baseline.name} {baseline.nats_per_character:.3f}" for baseline in baselines)
     learned = min(len(text.train), BASELINES_LEARN_FROM)
     note = f" (from the last {learned:,} characters to learn from)" if learned < len(text.train) else ""
     return f"{losses} nats per character{note}"

@@ -36,7 +36,7 @@ def baselines(material: Material) -> dict[str, Any]:
     try:
         return {
             "baselines": [
-                {"name": baseline.name, "order": baseline.order, "nats_per_character": baseline.nats_per_symbol}
+                {"name": baseline.name, "order": baseline.order, "nats_per_character": baseline.nats_per_character}
                 for baseline in material.baselines
             ]
         }
