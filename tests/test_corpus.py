@@ -19,7 +19,7 @@ from transformer import merges, tokens
 from transformer.baselines import ngram_baselines
 from transformer.corpus import Corpus, DataError
 from transformer.data import default_corpus, random_batch, split_text
-from transformer.text import Text, make_tokenizer, sample
+from transformer.text import Text, excerpt, make_tokenizer
 from transformer.tokenizer import BPETokenizer, CharTokenizer, smallest_dtype
 from transformer.words import count_words, split_chunks, split_words, whole_words
 
@@ -374,8 +374,8 @@ def test_the_cache_is_where_caches_are(
 
 def test_the_sample_of_a_long_text_is_spread_over_it() -> None:
     text = Corpus("".join(chr(97 + number // 100) for number in range(1000)))
-    assert "".join(sample(text, 1000)) == str(text)
-    assert "".join(sample(text, 50)) == "".join(chr(97 + number) * 5 for number in range(10))
+    assert "".join(excerpt(text, 1000)) == str(text)
+    assert "".join(excerpt(text, 50)) == "".join(chr(97 + number) * 5 for number in range(10))
 
 
 def test_baselines_of_a_long_text_are_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

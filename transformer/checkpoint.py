@@ -31,9 +31,8 @@ class Checkpoint:
 
     model: Transformer
     tokenizer: Tokenizer
-    training: dict[str, Any] = field(
-        default_factory=dict
-    )  # step, text …; in "last" also optimiser, random state …
+    training: dict[str, Any] = field(default_factory=dict)
+    """What is known of its training: its step, its text, …; in "last" also what the next step depends on."""
 
     @property
     def config(self) -> Config:
@@ -119,18 +118,13 @@ def find_checkpoint(path: Path) -> Path:
     Raises:
         CheckpointError: there is none.
     """
-    if path.is_dir():
-        for name in ("best.safetensors", "last.safetensors"):
-            if (path / name).is_file():
-                return path / name
-        raise CheckpointError(
-            f"there is no checkpoint in '{path}': train a model with `transformer train --out {path}`"
-        )
-    if not path.exists():
-        raise CheckpointError(
-            f"there is no checkpoint '{path}': train a model with `transformer train --out {path}`"
-        )
-    return path
+    is_run = path.is_dir()
+    for file in (path / "best.safetensors", path / "last.safetensors") if is_run else (path,):
+        if file.exists():
+            return file
+    raise CheckpointError(
+        f"there is no checkpoint {'in ' * is_run}'{path}': train a model with `transformer train --out {path}`"
+    )
 
 
 def check_weights(config: Config, weights: dict[str, Tensor]) -> None:

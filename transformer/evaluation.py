@@ -117,15 +117,6 @@ def windows_to_score(n_tokens: int, n_scored: int, context: int) -> list[tuple[i
     return windows
 
 
-def losses_in(model: Transformer, ids: Tensor, windows: Sequence[tuple[int, int]], context: int) -> Tensor:
-    """Return the cross-entropies, in nats, of those predictions that count in some windows, in their order."""
-    starts = mg.tensor([start for start, _ in windows]).unsqueeze(1)  # (B, 1)
-    counts = mg.tensor([count for _, count in windows]).unsqueeze(1)  # (B, 1)
-    tokens = ids[starts + mg.arange(context + 1)].long()  # (B, T + 1)
-    losses = window_losses(model, tokens)  # (B, T)
-    return losses[mg.arange(context) >= context - counts]
-
-
 def window_losses(model: Transformer, tokens: Tensor) -> Tensor:
     """Return the cross-entropy (B, T), in nats, of each token of some windows (B, T + 1) but the first."""
     with mg.no_grad():
@@ -164,8 +155,14 @@ def token_losses(
     windows = windows_to_score(len(ids), n_scored, context)
     if batch_size is None:
         batch_size = min(32, max(1, 8_000_000 // (context * model.config.vocab_size)))
+
+    def losses_that_count(batch: Sequence[tuple[int, int]]) -> Tensor:
+        starts, counts = (mg.tensor(column).unsqueeze(1) for column in zip(*batch, strict=True))  # (B, 1) each
+        losses = window_losses(model, ids[starts + mg.arange(context + 1)].long())  # (B, T)
+        return losses[mg.arange(context) >= context - counts]
+
     batches = [windows[i : i + batch_size] for i in range(0, len(windows), batch_size)]
-    scored = in_batches(model, lambda batch: losses_in(model, ids, batch, context), batches, threads, on_batch)
+    scored = in_batches(model, losses_that_count, batches, threads, on_batch)
     return mg.cat([mg.zeros(0, dtype=mg.float64), *scored])
 
 

@@ -204,11 +204,11 @@ def make_tokenizer(
         return CharTokenizer(corpus.alphabet)
     if kind == "bpe":
         train, _ = split_text(corpus)
-        return BPETokenizer.train(sample(train, MERGES_LEARN_FROM), vocab_size, on_merge)
+        return BPETokenizer.train(excerpt(train, MERGES_LEARN_FROM), vocab_size, on_merge)
     raise ValueError(f"the tokenizer must be char or bpe, not {kind!r}")
 
 
-def sample(text: Corpus, n_characters: int) -> Iterator[str]:
+def excerpt(text: Corpus, n_characters: int) -> Iterator[str]:
     """Yield a text in blocks, or of a longer one so many characters, in slices at equal distances."""
     if len(text) <= n_characters:
         yield from text.blocks()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Trainer:
         self.model = model
         self.optimizer = optimizer
         self.threads = threads
-        self.clip_norm = clip_norm
+        self.clip_norm = math.inf if clip_norm is None else clip_norm
         self.label_smoothing = label_smoothing
         self.sequences_at_once = sequences_at_once
         self.gradient_norm = math.nan  # of the last step, before clipping
@@ -75,8 +75,7 @@ class Trainer:
             loss, gradients = self.differentiate(ids, targets)
             for parameter, gradient in zip(self.parameters, gradients, strict=True):
                 parameter.grad = gradient
-            longest = math.inf if self.clip_norm is None else self.clip_norm
-            self.gradient_norm = clip_grad_norm_(self.parameters, longest).item()
+            self.gradient_norm = clip_grad_norm_(self.parameters, self.clip_norm).item()
             if math.isfinite(loss) and math.isfinite(self.gradient_norm):
                 self.optimizer.step()
         return loss
@@ -103,18 +102,18 @@ class Trainer:
 
         They are the sums of the parts', each weighted by its part of the batch's ``n_total`` counted targets.
         """
-        at_once = self.sequences_at_once or len(ids)
+        parts: Iterable[Batch] = [(ids, targets)]
+        if self.sequences_at_once:
+            parts = zip(ids.split(self.sequences_at_once), targets.split(self.sequences_at_once), strict=True)
         losses: list[float] = []
         gradients: list[Tensor] = []
-        whole = at_once >= len(ids)
-        parts = [(ids, targets)] if whole else zip(ids.split(at_once), targets.split(at_once), strict=True)
-        for part in parts:
-            loss = self.model.loss(*part, self.label_smoothing)
-            n_part = n_counted(part[1])
+        for part_ids, part_targets in parts:
+            loss = self.model.loss(part_ids, part_targets, self.label_smoothing)
+            n_part = n_counted(part_targets)
             if n_part < n_total:
                 loss = loss * (n_part / n_total)
             losses.append(loss.item())
-            if gradients:
+            if gradients:  # those of a part are gone before the next one begins
                 add_all(gradients, mg.autograd.grad(loss, self.parameters))
             else:
                 gradients = list(mg.autograd.grad(loss, self.parameters))
@@ -185,7 +184,7 @@ def training_steps(
         model,
         optimizer,
         recipe.threads,
-        recipe.clip_norm or math.inf,
+        recipe.clip_norm or None,
         recipe.label_smoothing,
         recipe.sequences_at_once,
     )
@@ -205,6 +204,6 @@ def training_steps(
                 f"gradient norm {norm:.3g}): try a lower learning rate"
             )
         schedule.step()
-        smooth = loss if step == 1 else smooth + 0.05 * (loss - smooth)
+        smooth = loss if step == 1 else smooth + 0.05 * (loss - smooth)  # over some 20 steps
         tokens += ids.numel()
         yield Progress(step, loss, smooth, rate, norm, tokens, time.perf_counter() - started)

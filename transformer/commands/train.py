@@ -100,18 +100,15 @@ def start(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
     Raises:
         ValueError: an option, or the text, makes no sense.
     """
-    fields = {name: value for name, value in chosen(arguments, Config).items() if name != "vocab_size"}
     preset = arguments.preset or "small" if arguments.depth is None else arguments.depth
-    kind = arguments.tokenizer or "char"
-    vocab_size = DEFAULT_VOCAB_SIZE if arguments.vocab_size is None else arguments.vocab_size
     files: list[Path] | None = arguments.text
     if arguments.out is not None:
         RunDirectory(arguments.out).check_unused()
-    planned = Config.preset(preset, vocab_size=vocab_size if vocab_size > 0 else 1, **fields)
-    recipe = Recipe.preset(preset, planned.d_model, **chosen(arguments, Recipe))  # complain before the work
+    asked = Config.preset(preset, **{"vocab_size": DEFAULT_VOCAB_SIZE, **chosen(arguments, Config)})
+    recipe = Recipe.preset(preset, asked.d_model, **chosen(arguments, Recipe))
     corpus = texts.read(files)
-    tokenizer = texts.tokenizer_for(corpus, kind, vocab_size)
-    config = Config.preset(preset, vocab_size=tokenizer.vocab_size, **fields)
+    tokenizer = texts.tokenizer_for(corpus, arguments.tokenizer or "char", asked.vocab_size)
+    config = dataclasses.replace(asked, vocab_size=tokenizer.vocab_size)
     text = texts.encode(corpus, tokenizer, config.context)
     check_memory(config, recipe)
     source = [str(path.resolve()) for path in files] if files else None
