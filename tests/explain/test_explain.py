@@ -17,6 +17,7 @@ from transformer.baselines import ngram_baselines
 from transformer.data import split_text
 from transformer.explain import Material, Subject, json_text, page_data, page_html
 from transformer.explain.data import CHAPTERS
+from transformer.explain.heads import SEQUENCES, repeated_length, repeated_scores
 from transformer.explain.material import Snapshot
 from transformer.tokenizer import BPETokenizer, CharTokenizer, split_words
 
@@ -71,11 +72,9 @@ def test_what_moves_with_training_is_each_snapshot_s_own(run, data):
 
 def test_repeated_sequences_score_what_their_names_say(run, subject, data):
     """A head that looks where the same token stood, or just after it, is found: checked on patterns of our own."""
-    from transformer.explain import attention
-
     material = Material(run)
-    n = attention.repeated_length(material.model) // 2
-    pattern = mg.zeros(2, attention.SEQUENCES, 2, 2 * n, 2 * n)
+    n = repeated_length(material.model) // 2
+    pattern = mg.zeros(2, SEQUENCES, 2, 2 * n, 2 * n)
     for t in range(n, 2 * n):
         pattern[0, :, 1, t, t - n] = 1.0
         pattern[1, :, 0, t, t - n + 1] = 0.75
@@ -87,7 +86,7 @@ def test_repeated_sequences_score_what_their_names_say(run, subject, data):
             return None, {f"blocks.{i}.attention.pattern": pattern[i] for i in range(2)}
 
     material.__dict__["snapshots"] = [Snapshot(0, Spy())]
-    [scores] = attention.repeated_scores(material)
+    [scores] = repeated_scores(material)
     assert scores["same"] == [[0, 1], [0, 0]]
     assert scores["induction"] == [[0, 0], [0.75, 0]]
     ids = asked[0].numpy()

@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad import Tensor
 from minigrad.nn import functional as F
 from transformer.explain.graph import walked
-from transformer.explain.material import Subject
+from transformer.explain.material import Subject, ffn_input
 from transformer.explain.packing import packed
 from transformer.model import Transformer
 
@@ -68,8 +68,7 @@ def neuron(subject: Subject, cache: dict[str, Tensor], gradients: dict[str, Tens
     hidden, slopes = (found[f"blocks.{layer}.ffn.hidden"][0, position] for found in (cache, gradients))
     lit = (hidden > 0).float() * slopes.abs()
     unit = int(lit.argmax().item())
-    entering = "norm_ffn" if subject.config.norm == "pre" else "norm_attention"
-    x = cache[f"blocks.{layer}.{entering}"][0, position].detach()  # (d,)
+    x = ffn_input(cache, subject.config, layer)[0, position].detach()  # (d,)
     w = ffn.expand.weight[unit].detach()  # (d,)
     products = w * x
     first, second = (int(i) for i in products.abs().topk(2)[1].tolist())

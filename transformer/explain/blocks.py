@@ -6,8 +6,7 @@ from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor, nn
-from transformer.explain.context import stages
-from transformer.explain.material import Subject
+from transformer.explain.material import Subject, ffn_input, stages
 from transformer.explain.packing import packed
 
 GUESSES = 5
@@ -57,7 +56,7 @@ def guesses(subject: Subject) -> list[list[dict[str, Any]]]:
     Stage 0 is the input of the first block; the vectors are scored by the same output matrix as at the end.
     """
     model, found = subject.model, []
-    for stage in stages(subject.cache, subject)[1:]:
+    for stage in stages(subject.cache, subject.config)[1:]:
         with mg.no_grad():
             vectors = model.norm(stage) if model.norm is not None else stage
             probabilities = model.output(vectors).double().softmax(-1)  # (T, V)
@@ -77,8 +76,7 @@ def guesses(subject: Subject) -> list[list[dict[str, Any]]]:
 
 def ffn_sees_others(subject: Subject) -> dict[str, float]:
     """Set all tokens but the last to 0 before the first FFN; return the largest changes in its output."""
-    name = "blocks.0.norm_ffn" if subject.config.norm == "pre" else "blocks.0.norm_attention"
-    x = subject.cache[name]  # (T, d)
+    x = ffn_input(subject.cache, subject.config, 0)  # (T, d)
     alone = mg.cat([mg.zeros_like(x[:-1]), x[-1:]])
     with mg.no_grad():
         difference: Tensor = (subject.model.blocks[0].ffn(alone) - subject.model.blocks[0].ffn(x)).abs()

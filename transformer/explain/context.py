@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import minigrad as mg
-from minigrad import Tensor
-from transformer.explain.material import Subject, run
+from transformer.explain.material import Subject, run, stages
 from transformer.explain.packing import packed
 from transformer.tokenizer import Tokenizer
 
@@ -32,7 +30,8 @@ def compare(subject: Subject) -> dict[str, Any]:
         }
     caches = [run(subject.model, sequence)[1] for sequence in ids]
     vectors = [
-        [stage[place] for stage in stages(cache, subject)] for cache, place in zip(caches, places, strict=True)
+        [stage[place] for stage in stages(cache, subject.config)]
+        for cache, place in zip(caches, places, strict=True)
     ]
     names = ["table", "position", *(f"block {i + 1}" for i in range(subject.config.n_layers))]
     return {
@@ -58,25 +57,14 @@ def shared_token(a: Sequence[int], b: Sequence[int]) -> tuple[int, int] | None:
     return None
 
 
-def stages(cache: dict[str, Tensor], subject: Subject) -> list[Tensor]:
-    """Return the vectors (T, d) of all tokens: from the table, with positions, and after each block."""
-    last = "residual_ffn" if subject.config.norm == "pre" else "norm_ffn"
-    embed = cache["embed"]
-    return [
-        embed,
-        embed * math.sqrt(subject.config.d_model) + cache["positions"],
-        *(cache[f"blocks.{i}.{last}"] for i in range(subject.config.n_layers)),
-    ]
-
-
 def change(subject: Subject) -> dict[str, Any]:
     """Replace one token in the middle and return the largest change in each token's vector, stage by stage."""
     place = len(subject.ids) // 2
     others = [id for id in subject.ids if id != subject.ids[place]]
     new = others[0] if others else (subject.ids[place] + 1) % subject.config.vocab_size
     ids = [*subject.ids[:place], new, *subject.ids[place + 1 :]]
-    before = stages(subject.cache, subject)
-    after = stages(run(subject.model, ids)[1], subject)
+    before = stages(subject.cache, subject.config)
+    after = stages(run(subject.model, ids)[1], subject.config)
     differences = [(b - a).abs().amax(-1) for a, b in zip(before, after, strict=True)]  # (T,) each
     return {
         "place": place,

@@ -6,16 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import minigrad as mg
-from transformer.explain.attention import heads, projections, scores
 from transformer.explain.backprop import backprop
 from transformer.explain.blocks import blocks
 from transformer.explain.context import context
 from transformer.explain.embedding import embedding
+from transformer.explain.heads import heads
 from transformer.explain.material import Subject
 from transformer.explain.output import output
 from transformer.explain.packing import packed
 from transformer.explain.positions import positions
 from transformer.explain.prediction import prediction
+from transformer.explain.projections import projections
+from transformer.explain.scores import scores
 from transformer.explain.tokens import tokens
 from transformer.explain.training import training
 

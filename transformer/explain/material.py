@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import minigrad as mg
 from minigrad import Tensor
 from transformer.baselines import Baseline, ngram_baselines
 from transformer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
+from transformer.config import Config
 from transformer.curve import read_log
 from transformer.data import split_text
 from transformer.merges import BYTE_TOKENS
@@ -20,6 +21,8 @@ from transformer.model import Transformer
 from transformer.tasks import Questions
 from transformer.text import BASELINES_LEARN_FROM, text_of_run
 from transformer.tokenizer import BPETokenizer, Tokenizer
+
+T = TypeVar("T")
 
 MOST_TOKENS = 64  # of a sentence: beyond that a matrix of tokens can't be read on a laptop
 DEFAULT_TOKENS = 32
@@ -54,7 +57,14 @@ class Material:
         self.tokenizer: Tokenizer = self.checkpoint.tokenizer
         self.directory = path if path.is_dir() else path.parent
         self.unusable: list[str] = []  # why some snapshots are not among ``snapshots``
-        self.computed: dict[str, Any] = {}  # by chapters: what does not depend on the sentence, once
+        self.computed: dict[Callable[[Material], Any], Any] = {}  # see :meth:`once`
+
+    def once(self, compute: Callable[[Material], T]) -> T:
+        """Return what a chapter computes of the run, whatever the sentence; it is computed the first time only."""
+        if compute not in self.computed:
+            self.computed[compute] = compute(self)
+        result: T = self.computed[compute]
+        return result
 
     @cached_property
     def snapshots(self) -> list[Snapshot]:
@@ -115,7 +125,11 @@ class Material:
 
     @cached_property
     def merges(self) -> BPETokenizer:
-        """The model's own merges; or, where its tokens are characters, what its text would give."""
+        """The model's own merges; or, where its tokens are characters, what its text would give.
+
+        Raises:
+            DataError: that text is gone.
+        """
         if isinstance(self.tokenizer, BPETokenizer):
             return self.tokenizer
         return BPETokenizer.train(self.texts[0], BYTE_TOKENS + FIRST_MERGES)
@@ -175,13 +189,6 @@ class Subject:
         """The logits (T, V) and all tensors of the sentence at each snapshot."""
         return [run(snapshot.model, self.ids) for snapshot in self.material.snapshots]
 
-    def block_input(self, layer: int) -> Tensor:
-        """Return the vectors (T, d) that enter a block."""
-        if layer == 0:
-            return self.cache["embed"] * math.sqrt(self.config.d_model) + self.cache["positions"]
-        last = "residual_ffn" if self.config.norm == "pre" else "norm_ffn"
-        return self.cache[f"blocks.{layer - 1}.{last}"]
-
     @property
     def notice(self) -> str:
         """What the reader has to know about the text, or nothing."""
@@ -205,6 +212,21 @@ def run(model: Transformer, ids: Sequence[int]) -> tuple[Tensor, dict[str, Tenso
     with mg.no_grad(), mg.limit_threads(1):
         logits, cache = model.run_with_cache(mg.tensor([list(ids)]))
     return logits[0], {name: t if name == "positions" else t[0] for name, t in cache.items()}
+
+
+def stages(cache: dict[str, Tensor], config: Config) -> list[Tensor]:
+    """Return the vectors (T, d) of all tokens: from the table, with positions, and after each block."""
+    last = "residual_ffn" if config.norm == "pre" else "norm_ffn"
+    return [
+        cache["embed"],
+        cache["embed"] * math.sqrt(config.d_model) + cache["positions"],
+        *(cache[f"blocks.{i}.{last}"] for i in range(config.n_layers)),
+    ]
+
+
+def ffn_input(cache: dict[str, Tensor], config: Config, layer: int) -> Tensor:
+    """Return the vectors that enter the feed-forward network of a block."""
+    return cache[f"blocks.{layer}.{'norm_ffn' if config.norm == 'pre' else 'norm_attention'}"]
 
 
 def same_weights(a: Transformer, b: Transformer) -> bool:

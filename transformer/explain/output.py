@@ -7,8 +7,7 @@ from typing import Any
 import minigrad as mg
 from minigrad import Tensor
 from minigrad.nn import functional as F
-from transformer.explain.context import stages
-from transformer.explain.material import Subject
+from transformer.explain.material import Subject, stages
 from transformer.explain.packing import packed
 
 
@@ -27,7 +26,7 @@ def output(subject: Subject) -> dict[str, Any]:
 
 def final_vectors(subject: Subject) -> Tensor:
     """Return what the output matrix is multiplied with (T, d)."""
-    last = stages(subject.cache, subject)[-1]
+    last = stages(subject.cache, subject.config)[-1]
     with mg.no_grad():
         return subject.model.norm(last) if subject.model.norm is not None else last
 

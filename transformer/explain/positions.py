@@ -30,7 +30,7 @@ def positions(subject: Subject) -> dict[str, Any]:
         "rotation": rotation_error(config.d_model, config.context) if sinusoidal else None,
         "closest": closest_rows(table),
         "swap": swap(subject),
-        "beyond": beyond(subject.material),
+        "beyond": subject.material.once(loss_by_position),
     }
 
 
@@ -93,16 +93,8 @@ def first_block(subject: Subject, ids: list[int], with_positions: bool) -> Tenso
     return out
 
 
-def beyond(material: Material) -> dict[str, Any]:
-    """Return the mean loss at each position (nats), out to four times the context, on held-out text."""
-    if "beyond" not in material.computed:
-        material.computed["beyond"] = loss_by_position(material)
-    result: dict[str, Any] = material.computed["beyond"]
-    return result
-
-
 def loss_by_position(material: Material) -> dict[str, Any]:
-    """Return :func:`beyond`'s numbers, or why there are none."""
+    """Return the mean loss at each position (nats) of held-out text, to four times the context; or why not."""
     config = material.model.config
     length = TIMES_CONTEXT * config.context
     if config.positions == "learned":

@@ -23,12 +23,10 @@ def tokens(subject: Subject) -> dict[str, Any]:
     The merges are the tokenizer's own, or, where tokens are characters, those that its training text would give.
     """
     material = subject.material
-    if not isinstance(material.tokenizer, BPETokenizer):
-        try:
-            material.texts  # noqa: B018  raises if the text is gone
-        except DataError as error:
-            return {"own": False, "missing": str(error)}
-    tokenizer = material.merges
+    try:
+        tokenizer = material.merges
+    except DataError as error:
+        return {"own": False, "missing": str(error)}
     words = split_words(subject.text)
     used = sorted({rank for word in set(words) for rank in merges_of(tokenizer, word)})
     return {
