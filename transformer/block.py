@@ -36,8 +36,9 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """x ← LayerNorm(x + attention(x)), then x ← LayerNorm(x + FFN(x)).
 
-    That is the paper's post-norm.  With ``norm="pre"`` the sub-layers read a normalised copy instead, and the
-    residual path itself is never normalised: x ← x + attention(LayerNorm(x)).
+    That is the paper's post-norm: "the output of each sub-layer is LayerNorm(x + Sublayer(x))".  With
+    ``norm="pre"`` the sub-layers read a normalised copy instead, and the residual path itself is never normalised:
+    x ← x + attention(LayerNorm(x)).
     """
 
     def __init__(self, config: Config) -> None:

@@ -87,25 +87,23 @@ def generate_ids(
     ids: Sequence[int],
     n_tokens: int,
     temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
     generator: mg.Generator | None = None,
     window: int | None = None,
 ) -> Iterator[int]:
-    """Yield ``n_tokens`` new token ids after ``ids``, each as soon as it is drawn.
+    """Yield ``n_tokens`` new token ids after ``ids``, each as soon as it is drawn: the loop without all else.
 
     Args:
         model: what continues the text; it is switched to evaluation.
         ids: the tokens of the text so far, at least one.
         n_tokens: how many to add.
-        temperature, top_k, top_p: see :class:`Sampling`.
+        temperature: see :class:`Sampling`.
         generator: where the random numbers come from (default: the global generator).
         window: how many tokens the model sees at most (default: its context): see :class:`Reader`.
 
     Raises:
         ValueError: there is no token to start from, an option is out of its range, or a logit is infinite or NaN.
     """
-    sampling = Sampling(temperature, top_k, top_p)
+    sampling = Sampling(temperature)
     reader = Reader(model, window=window)
     new = list(ids)
     for _ in range(n_tokens):

@@ -38,7 +38,7 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm == "pre" else None
         self.output = nn.Linear(config.d_model, config.vocab_size, bias=False)
         nn.init.normal_(self.output.weight, std=0.02)
-        if config.tie_weights:
+        if config.tie_weights:  # "we share the same weight matrix" (section 3.4)
             self.output.weight = self.embedding.token.weight
 
     def forward(

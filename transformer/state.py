@@ -84,6 +84,7 @@ def load_moments(optimizer: optim.Optimizer, saved: dict[Any, Any], steps: int) 
     for group in groups:
         group["initial_lr"] = group["lr"]  # the schedule goes on from it
     optimizer.load_state_dict({"state": saved, "param_groups": groups})
+    # What its kind knows of a weight is seen by letting a twin take a step with a weight of one number.
     parts = optimizer.optimizers if isinstance(optimizer, optim.Several) else [optimizer]
     for part in parts:
         kind: Any = type(part)
