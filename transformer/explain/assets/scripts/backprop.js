@@ -131,11 +131,13 @@ lesson("backprop-sizes", ["step"], (root) => {
 function logScale(sizes) {
   const logs = sizes.filter((x) => x > 0).map(Math.log10);
   const [low, high] = [Math.min(...logs), Math.max(...logs)];
-  const stops = [palette.paper, mix(palette.paper, palette.ink, 0.5), palette.ink];
   return {
     ...{ low, high, unit: "root mean square, in nats per unit (the scale is logarithmic)" },
     text: (x) => number(10 ** x, 2),
-    color: (x) => along(stops, x === -Infinity ? 0 : 0.06 + (0.94 * (x - low)) / (high - low || 1)),
+    color: (x) => {
+      const stops = [palette.paper, mix(palette.paper, palette.ink, 0.5), palette.ink];
+      return along(stops, x === -Infinity ? 0 : 0.06 + (0.94 * (x - low)) / (high - low || 1));
+    },
   };
 }
 

@@ -35,9 +35,12 @@ const strong = (text) => el("b", {}, text);
 // A token as it stands in a sentence of ours.
 const tokenName = (text) => el("span", { class: "token-name" }, text);
 
-// A row of tokens that are only shown; some are marked.
+// A token, or a part of one, that is only shown; a marked one stands out.
+const piece = (text, isMarked = false) => el("span", { class: isMarked ? "piece fresh" : "piece" }, text);
+
+// A row of such tokens.
 function phrase(root, name, tokens, isMarked) {
-  const pieces = tokens.map((text, i) => el("span", { class: isMarked(i) ? "piece fresh" : "piece" }, text));
+  const pieces = tokens.map((text, i) => piece(text, isMarked(i)));
   root.append(el("p", { class: "phrase" }, el("span", { class: "phrase-name" }, name), pieces));
 }
 
