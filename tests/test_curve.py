@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from transformer.__main__ import main
 from transformer.baselines import Baseline
-from transformer.curve import Curve, curve_of, read_log, round_numbers, save_png, svg, text_plot, write
+from transformer.curve import Curve, curve_of, read_log, round_numbers, save_pictures, save_png, svg, text_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 LOG = [
@@ -124,7 +124,7 @@ def test_round_numbers_are_round_and_within(low: float, width: float, at_most: i
 
 def test_png_needs_matplotlib(curve: Curve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert write(curve, tmp_path, "a run") == ["loss.svg"]
+    assert save_pictures(curve, tmp_path, "a run") == ["loss.svg"]
     assert [path.name for path in tmp_path.iterdir()] == ["loss.svg"]
 
 

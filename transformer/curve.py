@@ -113,7 +113,7 @@ def round_numbers(low: float, high: float, at_most: int) -> list[float]:
     raise AssertionError("ten steps are one of the next size")
 
 
-def write(curve: Curve, directory: Path, title: str) -> list[str]:
+def save_pictures(curve: Curve, directory: Path, title: str) -> list[str]:
     """Write ``loss.svg`` and, where matplotlib is installed, ``loss.png`` to a directory; return their names.
 
     Raises:

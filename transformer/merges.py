@@ -42,6 +42,7 @@ def learn_merges(
     words: list[Sequence[int]] = list(frequencies)
     word_counts = list(frequencies.values())
 
+    # How often each pair occurs, and where.
     pair_counts: Counter[Pair] = Counter()
     words_with: defaultdict[Pair, set[int]] = defaultdict(set)  # may name words that no longer have the pair
     for index, (word, word_count) in enumerate(zip(words, word_counts, strict=True)):
@@ -54,15 +55,19 @@ def learn_merges(
     merges: list[Pair] = []
     while heap and len(merges) < max_merges:
         negative_count, best = heapq.heappop(heap)
-        if -negative_count != pair_counts[best]:
+        count = -negative_count
+        if count != pair_counts[best]:
             continue
-        if -negative_count < 2:
+        if count < 2:
             break
+
+        # The most frequent pair becomes a token.
         merged_id = BYTE_TOKENS + len(merges)
         merges.append(best)
         if on_merge is not None:
             on_merge(1)
 
+        # In the words that had it, some pairs are gone and others are new.
         changes: Counter[Pair] = Counter()
         for index in words_with.pop(best):
             before, word_count = words[index], word_counts[index]

@@ -59,7 +59,7 @@ def encode(
     if len(text) < KEPT_FROM:
         return in_memory(text, tokenizer, on_characters), None
     path = cache_directory() / f"{digest(text, tokenizer)}.safetensors"
-    ids = mapped(path)
+    ids = read_ids(path)
     if ids is not None:
         path.touch()  # used now
         if on_characters is not None:
@@ -67,11 +67,11 @@ def encode(
         return ids, path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, blocks_of_ids(text, tokenizer, on_characters), tokenizer.dtype)
+        write_ids(path, blocks_of_ids(text, tokenizer, on_characters), tokenizer.dtype)
         forget_oldest(path)
     except OSError:
         pass  # a full disk, or no rights; or, on Windows, another run is using the same file, which will do
-    ids = mapped(path)
+    ids = read_ids(path)
     if ids is None:
         return in_memory(text, tokenizer, on_characters), None
     return ids, path
@@ -122,7 +122,7 @@ def digest(text: Corpus, tokenizer: Tokenizer) -> str:
     return hashlib.sha256(described.encode("ascii")).hexdigest()[:40]
 
 
-def write(path: Path, blocks: Iterable[Tensor], dtype: DType) -> None:
+def write_ids(path: Path, blocks: Iterable[Tensor], dtype: DType) -> None:
     """Write ids to a file, which appears under its name when it is whole.
 
     Raises:
@@ -149,7 +149,7 @@ def header(n: int, dtype: DType, checksum: int) -> bytes:
     return struct.pack("<Q", HEADER_BYTES) + json.dumps(described).encode("ascii").ljust(HEADER_BYTES)
 
 
-def mapped(path: Path) -> Tensor | None:
+def read_ids(path: Path) -> Tensor | None:
     """Return the ids in a file, mapped to memory; None if there is none, or not as it was written."""
     try:
         with path.open("rb") as file:

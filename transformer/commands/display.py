@@ -11,7 +11,7 @@ from tqdm import tqdm
 from transformer.baselines import Baseline
 from transformer.commands.report import printable
 from transformer.commands.signals import StopSignals
-from transformer.curve import curve_of, read_log, text_plot, write
+from transformer.curve import curve_of, read_log, save_pictures, text_plot
 from transformer.evaluation import Score
 from transformer.phrases import counted
 from transformer.run import Listener, Run, Stopped
@@ -53,7 +53,7 @@ def draw(run: Run, baselines: Sequence[Baseline] = ()) -> str:
     curve = curve_of(read_log(run.directory.log), run.data.characters_per_token, baselines)
     if curve is None:
         return ""
-    write(curve, run.directory.path, f"Losses of the run '{run.directory.path}'")
+    save_pictures(curve, run.directory.path, f"Losses of the run '{run.directory.path}'")
     return text_plot(curve)
 
 

@@ -73,14 +73,14 @@ def write_files(subject: Subject, arguments: argparse.Namespace) -> None:
         data = page_data(subject, lambda name: update(1))
     if arguments.html or not arguments.serve:
         page = arguments.html or subject.material.directory / "explain.html"
-        write(page, page_html(data))
+        write_file(page, page_html(data))
         if arguments.open and not arguments.serve:
             open_new_tab(page.resolve().as_uri())
     if arguments.json:
-        write(arguments.json, json_text(data) + "\n")
+        write_file(arguments.json, json_text(data) + "\n")
 
 
-def write(path: Path, content: str) -> None:
+def write_file(path: Path, content: str) -> None:
     """Write a file and say where and how large it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content, encoding="utf-8", newline="\n")

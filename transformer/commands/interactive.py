@@ -23,7 +23,7 @@ def talk(new_writer: Callable[[], Writer], n_tokens: int, stop: Sequence[str], p
     if prompt is not None:
         writer.add([prompt])
         print(printable(prompt), end="", flush=True)
-        write(writer, n_tokens, stop)
+        write_on(writer, n_tokens, stop)
     for line in typed_lines():
         if line == "/quit":
             return
@@ -38,10 +38,10 @@ def talk(new_writer: Callable[[], Writer], n_tokens: int, stop: Sequence[str], p
         except ValueError as error:  # a character that the tokenizer does not know
             print(f"transformer: {error}", file=sys.stderr)
             continue
-        write(writer, n_tokens, stop)
+        write_on(writer, n_tokens, stop)
 
 
-def write(writer: Writer, n_tokens: int, stop: Sequence[str]) -> None:
+def write_on(writer: Writer, n_tokens: int, stop: Sequence[str]) -> None:
     """Print what the model writes, until it has written enough or Ctrl-C is pressed."""
     before = writer.reader.note()
     with StopSignals(names=["SIGINT"]) as signals:  # so a token is read and remembered wholly or not at all
