@@ -12,7 +12,7 @@ from typing import Any
 import minigrad as mg
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
-from transformer.cache import Memory
+from transformer.cache import BlockCache
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 
@@ -95,7 +95,7 @@ class MultiHeadAttention(nn.Module):
         return f"n_heads={self.n_heads}, d_k={self.d_k}, causal={self.causal}"
 
     def forward(
-        self, x: Tensor, capture: Capture = NOTHING, mask: Tensor | None = None, memory: Memory | None = None
+        self, x: Tensor, capture: Capture = NOTHING, mask: Tensor | None = None, cache: BlockCache | None = None
     ) -> Tensor:
         """Return what each token gathers from those that it may see: (B, T, d) → (B, T, d).
 
@@ -104,14 +104,14 @@ class MultiHeadAttention(nn.Module):
             capture: keeps the tensors on the way.
             mask: True where a query may see a key, of a shape that broadcasts to (B, H, T, S); None: in a causal
                 model at its own token and those before, else everywhere.
-            memory: keeps the keys and values, and gives those of the tokens before: S in all.
+            cache: keeps the keys and values, and gives those of the tokens before: S in all.
         """
         B, T, d = x.shape
         q = self.heads(self.W_Q(x))  # (B, H, T, d_k)   what each token is looking for
         k = self.heads(self.W_K(x))  # (B, H, T, d_k)   what each token contains
         v = self.heads(self.W_V(x))  # (B, H, T, d_k)   what each token offers
-        if memory is not None:
-            k, v = memory.extend(k, v)  # (B, H, S, d_k)
+        if cache is not None:
+            k, v = cache.extend(k, v)  # (B, H, S, d_k)
         causal = self.causal and mask is None and T > 1  # a single token is the last: all is before it
         if capture.on:
             z = attention_step_by_step(q, k, v, causal_mask(T, x.device) if causal else mask, capture)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 from transformer.attention import MultiHeadAttention, linear
-from transformer.cache import Memory
+from transformer.cache import BlockCache
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 
@@ -54,7 +54,7 @@ class Block(nn.Module):
         return f'norm="{"pre" if self.pre else "post"}"'
 
     def forward(
-        self, x: Tensor, capture: Capture = NOTHING, mask: Tensor | None = None, memory: Memory | None = None
+        self, x: Tensor, capture: Capture = NOTHING, mask: Tensor | None = None, cache: BlockCache | None = None
     ) -> Tensor:
         """Return the refined vectors: (B, T, d) → (B, T, d).
 
@@ -64,17 +64,17 @@ class Block(nn.Module):
             x: the vectors of T tokens.
             capture: keeps the tensors on the way.
             mask: what may be seen, see :meth:`MultiHeadAttention.forward`.
-            memory: of the tokens before, see :meth:`MultiHeadAttention.forward`.
+            cache: of the tokens before, see :meth:`MultiHeadAttention.forward`.
         """
         if self.pre:
             norm_attention = self.norm_attention(x)  # (B, T, d)
-            attention = self.attention(norm_attention, capture.within("attention"), mask, memory)  # (B, T, d)
+            attention = self.attention(norm_attention, capture.within("attention"), mask, cache)  # (B, T, d)
             residual_attention = x + self.dropout(attention)  # (B, T, d)   the input, plus a correction
             norm_ffn = self.norm_ffn(residual_attention)  # (B, T, d)
             ffn = self.ffn(norm_ffn, capture.within("ffn"))  # (B, T, d)
             x = residual_ffn = residual_attention + self.dropout(ffn)  # (B, T, d)
         else:
-            attention = self.attention(x, capture.within("attention"), mask, memory)  # (B, T, d)
+            attention = self.attention(x, capture.within("attention"), mask, cache)  # (B, T, d)
             residual_attention = x + self.dropout(attention)  # (B, T, d)   the input, plus a correction
             norm_attention = self.norm_attention(residual_attention)  # (B, T, d)
             ffn = self.ffn(norm_attention, capture.within("ffn"))  # (B, T, d)

@@ -13,8 +13,8 @@ import minigrad as mg
 from minigrad import Tensor
 
 
-class Memory(NamedTuple):
-    """What one block remembers, and where the tokens of this pass stand in it."""
+class BlockCache(NamedTuple):
+    """The keys and values of one block, and where the tokens of this pass stand in it."""
 
     kept: Tensor  # (2, B, H, capacity, d_k) keys and values
     start: int  # the place of the first token, where all texts are equally long
@@ -29,7 +29,7 @@ class Memory(NamedTuple):
         else:
             texts = mg.arange(len(k)).unsqueeze(1)  # (B, 1)
             self.kept[:, texts, :, self.places] = new.permute(1, 3, 0, 2, 4)  # (B, T, 2, H, d_k)
-        keys, values = self.kept[:, :, :, : self.end]
+        keys, values = self.kept[:, :, :, : self.end]  # (B, H, S, d_k) each
         return keys, values
 
 
@@ -62,11 +62,11 @@ class KeyValueCache:
         index, end = list(rows), max(part.lengths)
         self.reserve(end)
         for kept, other in zip(self.kept, part.kept, strict=True):
-            kept[:, index, :, :end] = other[:, :, :, :end]
+            kept[:, index, :, :end] = other[:, :, :, :end]  # (2, rows, H, end, d_k)
         for row, length in zip(rows, part.lengths, strict=True):
             self.lengths[row] = length
 
-    def prepare(self, n_texts: int, n_tokens: int) -> tuple[list[int], list[Memory], Tensor | None]:
+    def prepare(self, n_texts: int, n_tokens: int) -> tuple[list[int], list[BlockCache], Tensor | None]:
         """Return where the next ``n_tokens`` of each text start, and what each block remembers of those before.
 
         The third is the mask, (T, S) or (B, 1, T, S), True where a token may see a place.  It is None where that
@@ -91,7 +91,7 @@ class KeyValueCache:
         elif n_tokens > 1 and start > 0:
             seen = mg.arange(end, device=device)  # (S,)
             mask = seen <= seen[start:].unsqueeze(1)  # (T, S)
-        return self.lengths, [Memory(kept, start, end, places) for kept in self.kept], mask
+        return self.lengths, [BlockCache(kept, start, end, places) for kept in self.kept], mask
 
     def reserve(self, n_tokens: int) -> None:
         """Make room for so many tokens of each text: if there is too little, twice as much as there was."""

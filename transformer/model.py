@@ -9,7 +9,7 @@ from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 from transformer.attention import mask_without_padding
 from transformer.block import Block
-from transformer.cache import KeyValueCache, Memory
+from transformer.cache import BlockCache, KeyValueCache
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
 from transformer.embedding import Embedding
@@ -68,17 +68,17 @@ class Transformer(nn.Module):
         if ids.ndim != 2:
             raise ValueError(f"token ids must have the shape (B, T), not {tuple(ids.shape)}: a batch of sequences")
         starts: Sequence[int] = (0,)
-        memories: Sequence[Memory | None] = [None] * len(self.blocks)
+        block_caches: Sequence[BlockCache | None] = [None] * len(self.blocks)
         mask: Tensor | None = None
         if cache is not None:
             if attention_mask is not None:
                 raise ValueError("a cache knows the length of each text: give it texts without attention_mask")
-            starts, memories, mask = cache.prepare(*ids.shape)
+            starts, block_caches, mask = cache.prepare(*ids.shape)
         elif attention_mask is not None:
             mask = mask_without_padding(attention_mask, ids.shape, self.config.causal)
         x = self.embedding(ids, capture, starts)  # (B, T, d)
-        for i, (block, memory) in enumerate(zip(self.blocks, memories, strict=True)):
-            x = block(x, capture.within(f"blocks.{i}"), mask, memory)  # (B, T, d)
+        for i, (block, block_cache) in enumerate(zip(self.blocks, block_caches, strict=True)):
+            x = block(x, capture.within(f"blocks.{i}"), mask, block_cache)  # (B, T, d)
         if self.norm is not None:
             x = self.norm(x)  # (B, T, d)
         logits: Tensor = self.output(x)  # (B, T, V)
