@@ -11,7 +11,7 @@ from minigrad.tensor import Tensor, start_of_backward
 # What draws is loaded when something is drawn: it is a fifth of the time that importing minigrad would take.
 if TYPE_CHECKING:
     from minigrad.draw.drawing import Drawing
-    from minigrad.draw.picture import Names
+    from minigrad.draw.names import Names
     from minigrad.draw.story import Story
 
 
@@ -134,7 +134,7 @@ def explain_backward(
 
 def names_for(names: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Names:
     """Return what the caller of this function's caller calls things."""
-    from minigrad.draw.picture import Names, variables_of
+    from minigrad.draw.names import Names, variables_of
 
     frame = inspect.currentframe()
     caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,10 +10,10 @@ import numpy as np
 
 from minigrad.draw import numbers
 from minigrad.draw.fold import Group, folded_into, groups_of, outermost
+from minigrad.draw.names import Names
 from minigrad.draw.values import argument_name, arguments_of, known_values, original_of, parameter_names
 from minigrad.draw.walk import CannotWalk, Flow, Step, walk_back
 from minigrad.graph import Node, Parent, TensorBase, below
-from minigrad.nn.module import Module
 from minigrad.nn.parameter import Parameter
 from minigrad.op import Op
 from minigrad.rule_text import RuleText, rule_text
@@ -71,79 +70,18 @@ class Card:
         return f"{self.name} = {done}" if self.name else done
 
 
-class Names:
-    """What the user calls tensors, arrays and modules.
-
-    Args:
-        given: names that the user passed on purpose, which go first.
-        variables: the user's variables; those that begin with an underscore don't count.
-
-    Attributes:
-        places: the name of each node or leaf.
-        arrays: the name of each array, by its id.
-        buffers: the ids of the arrays that modules hold as buffers.
-        modules: the name of each module, by its id.
-        values: the value of each node or leaf of which the user has the tensor.
-        tensors: that tensor.
-    """
-
-    def __init__(self, given: Mapping[str, Any] | Iterable[tuple[str, Any]], variables: Mapping[str, Any]) -> None:
-        self.places: dict[Parent, str] = {}
-        self.arrays: dict[int, str] = {}
-        self.buffers: set[int] = set()
-        self.modules: dict[int, str] = {}
-        self.values: dict[Parent, np.ndarray[Any, Any]] = {}
-        self.tensors: dict[Parent, Any] = {}
-        for name, value in dict(given).items():
-            self.add(name, value)
-        for name, value in variables.items():
-            if not name.startswith("_"):
-                self.add(name, value)
-
-    def add(self, name: str, value: Any) -> None:
-        """Remember a name, unless what it stands for has one."""
-        if isinstance(value, Tensor):
-            place = value.grad_fn or value
-            self.places.setdefault(place, name)
-            self.arrays.setdefault(id(value._data), name)
-            self.values.setdefault(place, value._data)
-            self.tensors.setdefault(place, value)
-        elif isinstance(value, np.ndarray):
-            self.arrays.setdefault(id(value), name)
-        elif isinstance(value, Module):
-            self.modules.setdefault(id(value), name)
-
-    def add_modules(self, tops: Sequence[Module]) -> dict[int, str]:
-        """Name the parameters of the modules called, and return the path of each module below them."""
-        paths: dict[int, str] = {}
-        for k, top in enumerate(tops):
-            prefix = ""
-            if len(tops) > 1:
-                prefix = self.modules.get(id(top), f"{type(top).__name__.lower()}{k}")
-            for path, module in top.named_modules(prefix=prefix):
-                paths.setdefault(id(module), path)
-            for name, parameter in top.named_parameters(prefix=prefix):
-                self.add(name, parameter)
-            for name, buffer in top.named_buffers(prefix=prefix):
-                self.add(name, buffer)
-                self.buffers.add(id(buffer._data))
-        return paths
-
-
-def variables_of(frame: types.FrameType | None) -> dict[str, Any]:
-    """Return the variables that a frame sees, its own before those of its module."""
-    if frame is None:
-        return {}
-    return {**frame.f_globals, **frame.f_locals}
-
-
 class Picture:
     """The cards of a graph, the output first and each before its inputs, with what there is to say about it all.
 
     Attributes:
         cards: what to draw.
+        card_of: the card of each node, leaf or module call that has one.
         notices: sentences for the reader: what is missing, and why.
         steps: of the backward pass, in its order; empty if it can't be told.
+        names: what the user calls things.
+        places: the nodes and leaves of the graph, each before its inputs.
+        values: the value of each place that is still known.
+        gradients: the gradient of each place, as far as it can be told.
     """
 
     def __init__(
