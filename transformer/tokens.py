@@ -33,7 +33,7 @@ KEPT_FROM = 4_000_000
 MAX_CACHE_BYTES = 4_000_000_000
 """When the kept files are larger than this together, those not used for longest are deleted."""
 
-VERSION = 1  # of how tokens are made of text and kept: a change of either is another version
+VERSION = 2  # of how tokens are made of text and kept: a change of either is another version
 
 HEADER_BYTES = 512  # of JSON and spaces after it: fixed, because it is written last
 STORED_AS = {"uint8": "U8", "uint16": "U16", "int32": "I32"}  # the names of dtypes in safetensors
