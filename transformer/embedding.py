@@ -67,11 +67,13 @@ class Embedding(nn.Module):
         Raises:
             ValueError: learned positions were asked for beyond the context they were trained for.
         """
+        T = ids.shape[1]
+        first, end = min(starts), max(starts) + T
         embed = self.token(ids)  # (B, T, d)
-        n_tokens, first = ids.shape[1], min(starts)
-        positions = self.positions(first, max(starts) + n_tokens)  # (T, d)
-        if len(positions) > n_tokens:  # the rows start at different places
-            positions = positions[mg.tensor(starts).unsqueeze(1) - first + mg.arange(n_tokens)]  # (B, T, d)
+        positions = self.positions(first, end)  # (end − first, d)
+        if end - first > T:  # the rows start at different places
+            places = mg.tensor(starts).unsqueeze(1) + mg.arange(T)  # (B, T)
+            positions = positions[places - first]  # (B, T, d)
         x: Tensor = self.dropout(embed * math.sqrt(self.d_model) + positions)  # (B, T, d)
         capture(embed=embed, positions=positions)
         return x

@@ -96,7 +96,7 @@ class Reader:
             if self.cache is not None and part is not None:
                 self.cache.put(rows, part)
             logits.update(zip(rows, last, strict=True))
-        return mg.stack([logits[row] for row in range(len(unread))])
+        return mg.stack([logits[row] for row in range(len(unread))])  # (B, V)
 
     def read_one(self, token: int, cache: KeyValueCache, step: DecoderStep) -> Tensor:
         """Pass a single token of a single text through the model; return the logits (1, V) after it."""

@@ -40,11 +40,6 @@ class Text:
     is_other: bool = False  # whether the held-out text is one of its own, not what follows the training part
 
     @property
-    def sha256(self) -> str:
-        """The hash by which the text is known again."""
-        return self.train.sha256
-
-    @property
     def characters_per_token(self) -> float:
         """How long a token of the training part is on average."""
         return len(self.train) / len(self.train_ids)
@@ -103,7 +98,7 @@ class Text:
 
     def identity(self) -> dict[str, Any]:
         """Return what a checkpoint has to say of the text for :func:`text_of_run`, besides its files."""
-        return {"text_sha256": self.sha256}
+        return {"text_sha256": self.train.sha256}
 
     def batch(self, batch_size: int, context: int) -> tuple[Tensor, Tensor]:
         """Return random windows of the training part, drawn by the current random generator."""

@@ -32,6 +32,6 @@ def make_run(directory, text=None, kind="char", vocab_size=300, snapshots=SNAPSH
                 line = {"step": progress.step, "loss": progress.loss, "held_out_nats_per_character": progress.loss}
                 lines.append(json.dumps(line))
     (directory / "log.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    known = {"source": [str(source)], "text_sha256": parts.sha256}
+    known = {"source": [str(source)], "text_sha256": parts.train.sha256}
     save_checkpoint(directory / "best.safetensors", model, tokenizer, known)
     return directory

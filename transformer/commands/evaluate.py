@@ -111,11 +111,9 @@ def text_to_measure(files: list[Path] | None, checkpoint: Checkpoint) -> Text:
 
 def longest_window(config: Config, n_tokens: int) -> int:
     """Return how many positions the loss is shown for: past the context where the model and the text allow it."""
-    if config.positions == "learned":
-        factors = [1]
-    else:
-        factors = list(range(PAST_CONTEXT, 0, -1))
-    return next((factor * config.context for factor in factors if factor * config.context < n_tokens), 0)
+    furthest = 1 if config.positions == "learned" else PAST_CONTEXT
+    lengths = (factor * config.context for factor in range(furthest, 0, -1))
+    return next((length for length in lengths if length < n_tokens), 0)
 
 
 def print_losses_by_position(losses: Tensor, config: Config) -> None:
