@@ -124,3 +124,9 @@ def lay_out(array, layout):
 def laid_out(draw, array, *, repeat=True):
     """Draw a layout for ``array``; ``repeat`` allows the one that repeats its first row."""
     return lay_out(array, draw(st.sampled_from(LAYOUTS if repeat else LAYOUTS[:-1])))
+
+
+@st.composite
+def array_of(draw, shape, numbers=two_sided):
+    """Draw an array of this shape: its numbers by a drawn seed, in a drawn layout."""
+    return draw(laid_out(numbers(draw(generators()), shape)))

@@ -2,7 +2,16 @@
 
 import numpy as np
 from hypothesis import strategies as st
-from strategies import broadcastable, broadcastable_pairs, generators, laid_out, on_grid, shapes, two_sided
+from strategies import (
+    array_of,
+    broadcastable,
+    broadcastable_pairs,
+    generators,
+    laid_out,
+    on_grid,
+    shapes,
+    two_sided,
+)
 
 import minigrad as mg
 from minigrad.op import Op, numpy_functions, registry
@@ -40,12 +49,12 @@ def powers(draw):
             return Problem(lambda x: form(x, y), [draw(laid_out(positive(rng, x_shape)))])
         case "whole":
             y = draw(st.sampled_from([-2, -1, 0, 1, 2, 3, 2.0]))
-            return Problem(lambda x: form(x, y), [draw(laid_out(two_sided(rng, x_shape)))])
+            return Problem(lambda x: form(x, y), [draw(array_of(x_shape))])
         case "array of whole":
             y = rng.integers(-2, 4, y_shape).astype(float)
-            return Problem(form, [draw(laid_out(two_sided(rng, x_shape)))], [y])
+            return Problem(form, [draw(array_of(x_shape))], [y])
         case _:
-            return Problem(lambda y: form(1.75, y), [draw(laid_out(two_sided(rng, y_shape)))])
+            return Problem(lambda y: form(1.75, y), [draw(array_of(y_shape))])
 
 
 @st.composite
@@ -78,7 +87,7 @@ def choices(draw):
     """where(condition, x, y), the three of different shapes, with a number in either place."""
     rng = draw(generators())
     x_shape, y_shape = draw(broadcastable_pairs())
-    x, y = draw(laid_out(two_sided(rng, x_shape))), draw(laid_out(two_sided(rng, y_shape)))
+    x, y = draw(array_of(x_shape)), draw(array_of(y_shape))
     condition = np.asarray(rng.random(draw(broadcastable(np.broadcast_shapes(x_shape, y_shape)))) < 0.5)
     if draw(st.booleans()):
         condition = mg.from_numpy(condition)
@@ -101,7 +110,7 @@ def fills(draw):
     """masked_fill with a number, or with a 0-d tensor that is differentiated too."""
     rng = draw(generators())
     shape = draw(shapes(max_size=12))
-    x = draw(laid_out(two_sided(rng, shape)))
+    x = draw(array_of(shape))
     mask = mg.from_numpy(np.asarray(rng.random(draw(broadcastable(shape))) < 0.5))
     if draw(st.booleans()):
         return Problem(lambda x: x.masked_fill(mask, -1.5), [x])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
-from strategies import broadcastable, generators, laid_out, shapes, two_sided
+from strategies import array_of, broadcastable, generators, laid_out, shapes, two_sided
 
 import minigrad as mg
 from minigrad.op import registry
@@ -62,12 +62,11 @@ INDICES = {
 @st.composite
 def selections(draw):
     """x[index], with NumPy arrays, lists, Tensors, masks, slices, … and None."""
-    rng = draw(generators())
     shape = draw(st.sampled_from([(3, 4)] * 6 + [(5,), (2, 3, 2), ()]))
     index = draw(st.sampled_from(INDICES[shape]))
     if isinstance(index, np.ndarray) and draw(st.booleans()):
         index = mg.from_numpy(index)
-    return Problem(lambda x: x[index], [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(lambda x: x[index], [draw(array_of(shape))])
 
 
 @st.composite
@@ -84,7 +83,6 @@ def placements(draw):
 @st.composite
 def assignments(draw):
     """x[index] = value on a copy of x: a number, a tensor, or a tensor that broadcasts.  No index repeats."""
-    rng = draw(generators())
     indices = [
         0,
         (1, 2),
@@ -101,7 +99,7 @@ def assignments(draw):
     index = draw(st.sampled_from(indices))
     target = np.empty((3, 4))[index].shape
     small = draw(broadcastable(target))
-    x, value = draw(laid_out(two_sided(rng, (3, 4)))), draw(laid_out(two_sided(rng, small)))
+    x, value = draw(array_of((3, 4))), draw(array_of(small))
 
     def write(x, value):
         y = x.clone()
@@ -132,7 +130,7 @@ def gathers(draw):
     size[dim] = draw(st.integers(0, 4))
     index = mg.from_numpy(rng.integers(0, shape[dim], size))
     form = draw(st.sampled_from([lambda x: x.gather(dim, index), lambda x: mg.gather(x, dim, index)]))
-    return Problem(form, [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(form, [draw(array_of(shape))])
 
 
 @st.composite
@@ -144,7 +142,7 @@ def index_selects(draw):
     dim = draw(st.integers(-len(shape), len(shape) - 1))
     index = mg.from_numpy(rng.integers(0, shape[dim], draw(st.integers(0, 4))))
     form = draw(st.sampled_from([lambda x: x.index_select(dim, index), lambda x: mg.index_select(x, dim, index)]))
-    return Problem(form, [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(form, [draw(array_of(shape))])
 
 
 @st.composite
@@ -158,7 +156,7 @@ def scatters(draw):
     size[dim] = draw(st.integers(1, 4))
     index = mg.from_numpy(rng.integers(0, shape[dim], size))
     src = two_sided(rng, [n + draw(st.integers(0, 1)) for n in size])
-    x = draw(laid_out(two_sided(rng, shape)))
+    x = draw(array_of(shape))
     return Problem(lambda x, src: x.scatter_add(dim, index, src), [x, draw(laid_out(src))])
 
 
@@ -171,8 +169,8 @@ def scatters_over(draw):
     dim = draw(st.integers(-len(shape), len(shape) - 1))
     order = np.argsort(rng.random(shape), axis=dim)
     index = mg.from_numpy(order[(slice(draw(st.integers(1, shape[0]))),)])
-    src = draw(laid_out(two_sided(rng, index.shape)))
-    x = draw(laid_out(two_sided(rng, shape)))
+    src = draw(array_of(index.shape))
+    x = draw(array_of(shape))
     if draw(st.booleans()):
         return Problem(lambda x: x.scatter(dim, index, 0.5), [x])
     return Problem(lambda x, src: x.scatter(dim, index, src), [x, src])
@@ -184,7 +182,7 @@ def takes(draw):
     rng = draw(generators())
     shape = draw(shapes(min_dims=1, max_dims=3))
     assume(0 not in shape)
-    x = draw(laid_out(two_sided(rng, shape)))
+    x = draw(array_of(shape))
     if draw(st.booleans()):
         flat = mg.from_numpy(rng.integers(0, math.prod(shape), draw(st.integers(0, 4))))
         return Problem(lambda x: x.take_along_dim(flat), [x])
@@ -210,7 +208,7 @@ def index_adds(draw):
     size[dim] = draw(st.integers(0, 3))
     index = mg.from_numpy(rng.integers(0, shape[dim], size[dim]))
     alpha = draw(st.sampled_from([1, -0.5]))
-    arrays = [draw(laid_out(two_sided(rng, shape))), draw(laid_out(two_sided(rng, tuple(size))))]
+    arrays = [draw(array_of(shape)), draw(array_of(tuple(size)))]
     return Problem(lambda x, source: x.index_add(dim, index, source, alpha=alpha), arrays)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from strategies import generators, laid_out, two_sided
+from strategies import array_of, generators, laid_out, two_sided
 
 import minigrad as mg
 from minigrad.op import registry
@@ -16,10 +16,9 @@ from .problem import Problem, along_a_dim, unary
 @st.composite
 def linears(draw):
     """x Wᵀ + b for x of one dimension and more, with and without b; each may be a constant."""
-    rng = draw(generators())
     rows = draw(st.sampled_from([(), (2,), (2, 2), (1, 3), (0,), (2, 1, 2)]))
     n_in, n_out = draw(st.sampled_from([(3, 2), (1, 2), (2, 1), (2, 3), (0, 2), (2, 0)]))
-    arrays = [draw(laid_out(two_sided(rng, shape))) for shape in [(*rows, n_in), (n_out, n_in), (n_out,)]]
+    arrays = [draw(array_of(shape)) for shape in [(*rows, n_in), (n_out, n_in), (n_out,)]]
     linear = registry["linear"]
     match draw(st.sampled_from(["all", "no bias", "x", "weight", "bias"])):
         case "all":
@@ -47,7 +46,7 @@ def layer_norms(draw):
     flat = x.reshape(-1, math.prod(shape))
     flat[:, 0], flat[:, -1] = np.abs(flat[:, 0]), -np.abs(flat[:, -1])
     x = draw(laid_out(x, repeat=eps == 0.5))
-    weight, bias = (draw(laid_out(two_sided(rng, shape))) for _ in range(2))
+    weight, bias = (draw(array_of(shape)) for _ in range(2))
     norm = registry["layer_norm"]
     match draw(st.sampled_from(["both", "weight", "bias", "neither", "x constant"])):
         case "both":
@@ -75,7 +74,7 @@ def cross_entropies(draw):
         "reduction": draw(st.sampled_from(["mean", "sum", "none"])),
         "label_smoothing": draw(st.sampled_from([0.0, 0.1])),
     }
-    logits = draw(laid_out(two_sided(rng, (n, v))))
+    logits = draw(array_of((n, v)))
     indices = mg.from_numpy(target)
     return Problem(lambda logits: registry["cross_entropy"](logits, indices, **options), [logits])
 
@@ -87,7 +86,7 @@ def attentions(draw):
     t, s, d, v = (draw(st.integers(1, 3)) for _ in range(4))
     batches = draw(st.sampled_from([((), ()), ((2,), (2,)), ((2, 1), (1, 2)), ((2,), ()), ((1,), (2,))]))
     shapes_ = [(*batches[0], t, d), (*batches[1], s, d), (*batches[1], s, v)]
-    arrays = [draw(laid_out(two_sided(rng, shape))) for shape in shapes_]
+    arrays = [draw(array_of(shape)) for shape in shapes_]
     batch = np.broadcast_shapes(*batches)
     options: dict[str, Any] = {"is_causal": draw(st.booleans()), "scale": draw(st.sampled_from([None, 0.3]))}
     if draw(st.booleans()):
@@ -112,7 +111,7 @@ def attentions(draw):
 def lookups(draw):
     """Rows of a table: repeated, missing, none, by indices of any shape."""
     rng = draw(generators())
-    weight = draw(laid_out(two_sided(rng, (4, draw(st.integers(1, 3))))))
+    weight = draw(array_of((4, draw(st.integers(1, 3)))))
     shape = draw(st.sampled_from([(), (3,), (2, 3), (0,)]))
     indices = mg.from_numpy(rng.integers(0, 4, shape))
     return Problem(lambda weight: registry["embedding_lookup"](weight, indices), [weight])

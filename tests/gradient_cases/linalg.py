@@ -2,7 +2,7 @@
 
 import numpy as np
 from hypothesis import strategies as st
-from strategies import generators, laid_out, two_sided
+from strategies import array_of
 
 import minigrad as mg
 
@@ -34,9 +34,8 @@ MATMUL_SHAPES = [
 @st.composite
 def products(draw, *forms, pairs=MATMUL_SHAPES):
     """Matrix products of every rank, with batches that broadcast and sizes of 0."""
-    rng = draw(generators())
     x_shape, y_shape = draw(st.sampled_from(pairs))
-    x, y = draw(laid_out(two_sided(rng, x_shape))), draw(laid_out(two_sided(rng, y_shape)))
+    x, y = draw(array_of(x_shape)), draw(array_of(y_shape))
     form = draw(st.sampled_from(forms))
     match draw(st.sampled_from(["both", "both", "x", "y"])):
         case "both":
@@ -85,9 +84,8 @@ EINSUMS = [
 @st.composite
 def einsums(draw):
     """The equations above, also in NumPy's name and with the operands in a list."""
-    rng = draw(generators())
     equation, *operand_shapes = draw(st.sampled_from(EINSUMS))
-    arrays = [draw(laid_out(two_sided(rng, shape))) for shape in operand_shapes]
+    arrays = [draw(array_of(shape)) for shape in operand_shapes]
     form = draw(st.sampled_from([mg.einsum, np.einsum, lambda equation, *xs: mg.einsum(equation, list(xs))]))
     return Problem(lambda *xs: form(equation, *xs), arrays)
 

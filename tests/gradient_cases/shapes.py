@@ -5,7 +5,7 @@ import math
 import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
-from strategies import broadcastable, dims, generators, laid_out, shapes, two_sided
+from strategies import array_of, broadcastable, dims, generators, shapes
 
 import minigrad as mg
 
@@ -15,9 +15,8 @@ from .problem import Problem, along_a_dim, reductions
 @st.composite
 def reshapes(draw):
     """Other shapes for the same elements: flat, reversed, with ones, with −1."""
-    rng = draw(generators())
     shape = draw(shapes())
-    x = draw(laid_out(two_sided(rng, shape)))
+    x = draw(array_of(shape))
     target = draw(st.sampled_from([(-1,), shape[::-1], (1, *shape, 1), shape, (math.prod(shape),)]))
     assume(0 not in shape or -1 not in target)
     forms = [lambda x: x.reshape(target), lambda x: x.reshape(*target), lambda x: np.reshape(x, target)]
@@ -29,29 +28,26 @@ def reshapes(draw):
 @st.composite
 def permutations(draw):
     """Dimensions in any order, each counted from either end."""
-    rng = draw(generators())
     shape = draw(shapes())
     order = draw(st.permutations(range(len(shape))))
     signed = tuple(d - len(shape) if draw(st.booleans()) else d for d in order)
     forms = [lambda x: x.permute(*signed), lambda x: x.permute(signed), lambda x: np.transpose(x, signed)]
     forms += [lambda x: x.T, lambda x: mg.permute(x, signed), np.transpose]
-    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(draw(st.sampled_from(forms)), [draw(array_of(shape))])
 
 
 @st.composite
 def transpositions(draw):
     """Two dimensions exchanged."""
-    rng = draw(generators())
     shape = draw(shapes(min_dims=2))
     i, j = draw(st.integers(-len(shape), len(shape) - 1)), draw(st.integers(-len(shape), len(shape) - 1))
     forms = [lambda x: x.transpose(i, j), lambda x: np.swapaxes(x, i, j), lambda x: x.mT]
-    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(draw(st.sampled_from(forms)), [draw(array_of(shape))])
 
 
 @st.composite
 def expansions(draw):
     """A shape stretched to a larger one, with −1 for sizes to keep."""
-    rng = draw(generators())
     shape = draw(shapes(max_size=12))
     small = draw(broadcastable(shape))
     extra = len(shape) - len(small)
@@ -59,44 +55,40 @@ def expansions(draw):
         -1 if i >= extra and small[i - extra] == n and draw(st.booleans()) else n for i, n in enumerate(shape)
     )
     forms = [lambda x: x.expand(target), lambda x: x.expand(*target), lambda x: np.broadcast_to(x, shape)]
-    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, small)))])
+    return Problem(draw(st.sampled_from(forms)), [draw(array_of(small))])
 
 
 @st.composite
 def unsqueezes(draw):
     """A dimension of size 1 inserted anywhere."""
-    rng = draw(generators())
     shape = draw(shapes(max_dims=3))
     dim = draw(st.integers(-len(shape) - 1, len(shape)))
     forms = [lambda x: x.unsqueeze(dim), lambda x: np.expand_dims(x, dim), lambda x: x[..., None]]
-    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(draw(st.sampled_from(forms)), [draw(array_of(shape))])
 
 
 @st.composite
 def flips(draw):
     """Elements in reverse order along any dimensions."""
-    rng = draw(generators())
     shape = draw(shapes(min_dims=1))
     dim = draw(dims(len(shape), none=False))
     along = (dim,) if isinstance(dim, int) else tuple(dim)
     forms = [lambda x: x.flip(*along), lambda x: x.flip(along), lambda x: mg.flip(x, along), np.flip]
-    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(draw(st.sampled_from(forms)), [draw(array_of(shape))])
 
 
 @st.composite
 def rolls(draw):
     """Elements moved around along one dimension, two, or the flattened tensor."""
-    rng = draw(generators())
     shape = draw(shapes(min_dims=2))
     shift = draw(st.integers(-4, 4))
     forms = [lambda x: x.roll(shift, 0), lambda x: x.roll((shift, 1), (0, -1)), lambda x: mg.roll(x, shift)]
-    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(draw(st.sampled_from(forms)), [draw(array_of(shape))])
 
 
 @st.composite
 def triangles(draw, name):
     """The lower or upper triangle of the last two dimensions, about any diagonal."""
-    rng = draw(generators())
     shape = draw(shapes(min_dims=2))
     diagonal = draw(st.integers(-3, 3))
     forms = [
@@ -104,30 +96,28 @@ def triangles(draw, name):
         lambda x: getattr(mg, name)(x, diagonal=diagonal),
         getattr(np, name),
     ]
-    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(draw(st.sampled_from(forms)), [draw(array_of(shape))])
 
 
 @st.composite
 def repetitions(draw):
     """Copies side by side, with more numbers than dimensions, and none at all."""
-    rng = draw(generators())
     shape = draw(shapes(max_dims=2, max_size=6))
     n = len(shape) + draw(st.integers(0, 1))
     times = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 0]), min_size=n, max_size=n)))
     forms = [lambda x: x.repeat(*times), lambda x: x.repeat(times), lambda x: np.tile(x, times)]
-    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(draw(st.sampled_from(forms)), [draw(array_of(shape))])
 
 
 @st.composite
 def joins(draw):
     """cat: tensors of different sizes along one dimension, one of them perhaps empty or a constant."""
-    rng = draw(generators())
     shape = list(draw(shapes(min_dims=1, max_dims=3, max_size=6)))
     dim = draw(st.integers(-len(shape), len(shape) - 1))
     arrays = []
     for size in draw(st.lists(st.integers(0, 3), min_size=1, max_size=3)):
         shape[dim] = size
-        arrays.append(draw(laid_out(two_sided(rng, tuple(shape)))))
+        arrays.append(draw(array_of(tuple(shape))))
     forms = [
         lambda *xs: mg.cat(xs, dim),
         lambda *xs: mg.cat(list(xs), dim=dim),
@@ -142,10 +132,9 @@ def joins(draw):
 @st.composite
 def stacks(draw):
     """stack: tensors of one shape along a new dimension."""
-    rng = draw(generators())
     shape = draw(shapes(max_dims=2, max_size=6))
     dim = draw(st.integers(-len(shape) - 1, len(shape)))
-    arrays = [draw(laid_out(two_sided(rng, shape))) for _ in range(draw(st.integers(1, 3)))]
+    arrays = [draw(array_of(shape)) for _ in range(draw(st.integers(1, 3)))]
     forms = [lambda *xs: mg.stack(xs, dim), lambda *xs: np.stack(xs, axis=dim)]
     return Problem(draw(st.sampled_from(forms)), arrays)
 
@@ -153,7 +142,6 @@ def stacks(draw):
 @st.composite
 def pieces(draw, *forms):
     """split, chunk and unbind: several outputs, of which only some are used."""
-    rng = draw(generators())
     shape = draw(shapes(min_dims=1))
     assume(0 not in shape)
     dim = draw(st.integers(-len(shape), len(shape) - 1))
@@ -166,7 +154,7 @@ def pieces(draw, *forms):
         used = [part for k, part in enumerate(parts) if chosen >> k & 1]
         return tuple(used or parts[:1])
 
-    return Problem(call, [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(call, [draw(array_of(shape))])
 
 
 def sections(x, size, dim):
@@ -178,23 +166,21 @@ def sections(x, size, dim):
 @st.composite
 def diagonals(draw):
     """The diagonal of any two dimensions, above, below, or beside the matrix."""
-    rng = draw(generators())
     shape = draw(shapes(min_dims=2))
     dim1, dim2 = draw(st.permutations(range(len(shape))))[:2]
     dim2 -= len(shape) * draw(st.booleans())
     offset = draw(st.integers(-2, 2))
-    return Problem(lambda x: x.diagonal(offset, dim1, dim2), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(lambda x: x.diagonal(offset, dim1, dim2), [draw(array_of(shape))])
 
 
 @st.composite
 def pads(draw):
     """A border of any width on either side of the last dimensions, filled with a number."""
-    rng = draw(generators())
     shape = draw(shapes(min_dims=1, max_dims=3, max_size=8))
     n = draw(st.integers(1, len(shape)))
     widths = draw(st.lists(st.integers(0, 2), min_size=2 * n, max_size=2 * n))
     value = draw(st.sampled_from([0.0, -1.5]))
-    return Problem(lambda x: mg.nn.functional.pad(x, widths, value=value), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(lambda x: mg.nn.functional.pad(x, widths, value=value), [draw(array_of(shape))])
 
 
 @st.composite
@@ -211,7 +197,7 @@ def interleavings(draw):
         lambda x: np.repeat(x, times, dim),
         lambda x: x.repeat_interleave(times),
     ]
-    return Problem(draw(st.sampled_from(forms)), [draw(laid_out(two_sided(rng, shape)))])
+    return Problem(draw(st.sampled_from(forms)), [draw(array_of(shape))])
 
 
 CASES = {
