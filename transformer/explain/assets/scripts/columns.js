@@ -5,7 +5,7 @@ const LABEL_LETTER = 7.2; // the width of a letter of a token, in pixels
 
 // Rows of bars, [{label, values, tone, signed, most, format}], one column for each token.
 // Returns update({rows, labels, chosen, at}), where `at` is a column for the cursor.
-function columnBars(root, { label, describe = null, pick = null, rowHeight = 64 }) {
+function columnBars(root, { label, describe, rowHeight = 64 }) {
   const box = el("div", { class: "chart" });
   root.append(box);
   let current = null;
@@ -45,34 +45,33 @@ function columnBars(root, { label, describe = null, pick = null, rowHeight = 64 
     replaceDrawing(box, drawing);
   }
 
-  function move(i, picked = false) {
-    if (i === cursor && !picked) return;
+  function move(i) {
+    if (i === cursor) return;
     cursor = Math.max(0, Math.min(current.labels.length - 1, i));
     draw();
-    if (describe) describe(cursor);
-    if (picked && pick) pick(cursor);
+    describe(cursor);
   }
 
-  function point(event, picked) {
+  function point(event) {
     const x = event.clientX - box.getBoundingClientRect().left - AXIS * palette.unit;
     const i = Math.floor(x / step);
-    if (i >= 0 && i < current.labels.length) move(i, picked);
+    if (i >= 0 && i < current.labels.length) move(i);
   }
 
-  box.addEventListener("pointermove", (event) => point(event, false));
-  box.addEventListener("pointerdown", (event) => point(event, true));
+  box.addEventListener("pointermove", point);
+  box.addEventListener("pointerdown", point);
   box.addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1, Enter: 0 }[event.key];
-    if (by === undefined) return;
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
     event.preventDefault();
-    move((cursor ?? 0) + by, event.key === "Enter");
+    move((cursor ?? 0) + by);
   });
   drawAtEveryWidth(box, draw);
   return ({ at, ...changes }) => {
     current = { ...current, ...changes };
     if (at !== undefined) cursor = at;
     draw();
-    if (cursor !== null && describe) describe(cursor);
+    if (cursor !== null) describe(cursor);
   };
 }
 

@@ -186,6 +186,7 @@ figure("output-bars", ["token"], (root) => {
       text: said(probabilities[i], drawn.get(i) || 0),
       mark: plain[i],
       muted: probabilities[i] === 0,
+      point: () => explain(i),
     }));
     const others = vocabulary.length - order.length;
     if (others > 0) {
@@ -196,19 +197,23 @@ figure("output-bars", ["token"], (root) => {
       items.push({ label: `${integer(others)} others`, value, text: said(value, times), mark, muted: true });
     }
     showBars(items, 1);
-    show(bestSaid(logits, probabilities), openness(probabilities, plain));
+    explain(order[0]);
+
+    // How a token comes by its probability.
+    function explain(id) {
+      const name = ["p(", tokenName(vocabulary[id]), ") = "];
+      show([...name, ...formula(logits[id], probabilities[id])], openness(probabilities, plain));
+    }
   }
 
-  // How the likeliest token comes by its probability.
-  function bestSaid(logits, probabilities) {
-    const [best] = ranked(logits);
-    const p = probabilities[best];
-    const name = ["p(", tokenName(vocabulary[best]), ") = "];
-    if (settings.temperature === 0) return [...name, strong("100%"), ": at temperature 0 nothing else is drawn."];
-    const scaled = logits[best] / settings.temperature;
-    const exponent = `${number(logits[best])} / ${settings.temperature.toFixed(2)}`;
-    const share = `${number(Math.exp(scaled))} / ${number(Math.exp(scaled) / p)}`;
-    return [...name, `e^(${exponent}) / Σ = ${share} = `, strong(percent(p))];
+  function formula(logit, p) {
+    const { temperature } = settings;
+    const result = strong(percent(p));
+    if (temperature === 0) return [result, ": at temperature 0 the likeliest token is drawn, and no other."];
+    if (p === 0) return [result, ": cut off."];
+    const raised = Math.exp(logit / temperature);
+    const exponent = `${number(logit)} / ${temperature.toFixed(2)}`;
+    return [`e^(${exponent}) / Σ = ${number(raised)} / ${number(raised / p)} = `, result];
   }
 
   function openness(probabilities, plain) {

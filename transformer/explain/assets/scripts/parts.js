@@ -195,18 +195,21 @@ function follow(name, set) {
   watch([name], () => set(page.state[name]));
 }
 
-// Horizontal bars.  Items: {label, value, text, mark, muted}; `most` is what fills a track.  Returns update(items,
-// most).
+// Horizontal bars.  Items: {label, value, text, mark, muted, point()}; `most` is what fills a track; point() is called
+// when the reader points at the bar.  Returns update(items, most).
 function bars(root, { label, signed = false, format = number }) {
   const list = el("ol", { class: signed ? "bars bars-signed" : "bars", "aria-label": label });
   root.append(list);
+  let current = [];
   return (items, most = Math.max(...items.map((item) => Math.abs(item.value)), 1e-30)) => {
+    current = items;
     while (list.children.length > items.length) list.lastChild.remove();
     while (list.children.length < items.length) {
+      const i = list.children.length;
       list.append(
         el(
           "li",
-          {},
+          { onpointerenter: () => current[i].point?.() },
           el("span", { class: "bar-label" }),
           el("span", { class: "bar-track" }, el("span", { class: "bar-fill" }), el("span", { class: "bar-mark" })),
           el("span", { class: "bar-value" }),

@@ -26,7 +26,7 @@ figure("scores-why", ["token", "layer", "head"], (root) => {
   const { tokens } = page.data.text;
   chooseQuery(root);
   const keyTitle = partTitle(root);
-  const showWeights = columnBars(root, { label: "Weight of each key", rowHeight: 56, pick: showKey });
+  const showWeights = columnBars(root, { label: "Weight of each key", rowHeight: 56, describe: showKey });
   const stripTitle = partTitle(root);
   const showStrips = strips(root, {
     label: "Query, key and their products",
@@ -40,7 +40,7 @@ figure("scores-why", ["token", "layer", "head"], (root) => {
   const showVectorScale = legend(legends);
   const showProductScale = legend(legends);
   const show = readout(root);
-  let key = 0;
+  let key = -1;
   let q = [];
   let k = [];
   let products = [];
@@ -61,6 +61,7 @@ figure("scores-why", ["token", "layer", "head"], (root) => {
   }
 
   function showKey(i) {
+    if (i === key) return;
     const { head, token } = page.state;
     key = i;
     q = attention("q").row(head, token);
@@ -90,8 +91,9 @@ figure("scores-why", ["token", "layer", "head"], (root) => {
       "Where ",
       tokenName(tokens[page.state.token]),
       " looks ",
-      el("small", {}, "choose a key"),
+      el("small", {}, "point at a key"),
     );
+    key = -1;
     showKey(ranked(rowOfQuery("pattern"))[0]);
   };
 });
