@@ -34,7 +34,7 @@ def attention_composed(
     kept: Array = None,
 ) -> Array:
     """softmax(Q Kᵀ / √d_k + mask) V.  A boolean mask lets True through; ``kept`` is for dropout."""
-    scores = query @ key.mT * scale_of(query, scale)
+    scores = query @ key.mT * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if is_causal:
         scores = scores.masked_fill(~causal_mask(*scores.shape[-2:]), -math.inf)
     if mask is not None:
