@@ -3,9 +3,9 @@
 import math
 import random
 import struct
-import tracemalloc
 
 import pytest
+from measured import PeakMemory
 from stored import described, same, write_raw
 
 import minigrad as mg
@@ -133,12 +133,9 @@ def test_a_file_without_its_checksum_is_refused(path):
 def test_lists_that_would_take_much_memory_are_not_read(path):
     """Two bytes of JSON can make a list of 72: a header of 3 MB would take 200 MB."""
     write_raw(path, {"__metadata__": described('{"version": 1, "object": [' + "[]," * 1_200_000 + "0]}")})
-    tracemalloc.start()
-    try:
+    with PeakMemory() as memory:
         assert "1,200,002 lists and dicts" in refused(path)
-        assert tracemalloc.get_traced_memory()[1] < 20_000_000
-    finally:
-        tracemalloc.stop()
+    assert memory.peak < 20_000_000
 
 
 def test_a_file_with_other_metadata_gives_its_tensors(path):
@@ -152,9 +149,6 @@ def test_a_file_with_other_metadata_gives_its_tensors(path):
 
 def test_an_absurd_header_takes_no_memory(path):
     path.write_bytes(struct.pack("<Q", 20_000_000) + b"{" + b" " * 100)
-    tracemalloc.start()
-    try:
+    with PeakMemory() as memory:
         assert "20000000" in refused(path)
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
+    assert memory.peak < 1_000_000

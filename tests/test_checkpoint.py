@@ -3,10 +3,10 @@
 import itertools
 import math
 import struct
-import tracemalloc
 
 import numpy as np
 import pytest
+from measured import PeakMemory
 from models import OPTIONS, VOCABULARY, draw_ids, make_model, same
 
 import minigrad as mg
@@ -195,13 +195,9 @@ def test_a_checkpoint_that_contradicts_itself(place, value, tmp_path):
     path = tmp_path / "x.safetensors"
     tiny(path)
     mg.save(replaced(mg.load(path), place, value), path)
-    tracemalloc.start()
-    try:
+    with PeakMemory() as memory:
         assert "is damaged: " in complaint(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 20e6
+    assert memory.peak < 20e6
 
 
 @pytest.mark.parametrize("context", [3_000_000, 10**15, 10**30])
@@ -210,16 +206,12 @@ def test_a_checkpoint_that_claims_a_huge_context_takes_no_memory_for_it(context,
     path = tmp_path / "x.safetensors"
     tiny(path, positions=positions)
     mg.save(replaced(mg.load(path), ["config", "context"], context), path)
-    tracemalloc.start()
-    try:
+    with PeakMemory() as memory:
         if positions == "learned":
             assert "is damaged: " in complaint(path)
         else:  # there is no table in the file, so that any length may be meant
             assert load_checkpoint(path).config.context == context
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 20e6
+    assert memory.peak < 20e6
 
 
 @pytest.mark.parametrize("training", [None, [1], "text", 3])
@@ -254,8 +246,7 @@ def test_a_checkpoint_with_damaged_bytes_is_refused(tmp_path, rng):
     content = path.read_bytes()
     (header,) = struct.unpack("<Q", content[:8])
     places = [*range(8), *rng.integers(8, 8 + header, 150), *rng.integers(8 + header, len(content), 50)]
-    tracemalloc.start()
-    try:
+    with PeakMemory() as memory:
         for i, place in enumerate(places):
             damaged = bytearray(content)
             if i % 2:
@@ -269,10 +260,7 @@ def test_a_checkpoint_with_damaged_bytes_is_refused(tmp_path, rng):
             ):
                 path.write_bytes(damaged)
                 complaint(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 20e6
+    assert memory.peak < 20e6
 
 
 def tampered(path, **tensors):
@@ -325,10 +313,6 @@ def test_many_tiny_blocks_take_no_more_memory_than_the_file(tmp_path):
     rest = mg.zeros(n_parameters(Config.from_dict(config)) - table.numel())
     weights = {"embedding.token.weight": table, "output.weight": table, "rest": rest}
     mg.save({**content, "config": config, "model": weights}, path)
-    tracemalloc.start()
-    try:
+    with PeakMemory() as memory:
         assert "describes another model" in complaint(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 3 * path.stat().st_size + 1e6
+    assert memory.peak < 3 * path.stat().st_size + 1e6

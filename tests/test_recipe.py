@@ -2,10 +2,10 @@
 
 import dataclasses
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
+from measured import PeakMemory
 from models import VOCABULARY, array, difference, make_model
 
 import minigrad as mg
@@ -97,14 +97,12 @@ def test_a_step_of_the_papers_model_fits_into_the_memory_that_was_stated():
     """Two real steps at full width, depth and vocabulary, in two parts: the peak of all arrays is as was said."""
     config = Config.preset("paper", vocab_size=37_000, context=32)
     recipe = Recipe.preset("paper", batch_size=2, sequences_at_once=1, threads=1)
-    tracemalloc.start()
-    trainer = make_trainer(config, recipe)
-    losses = [trainer.step(*draw_batch(config, recipe)) for _ in range(2)]
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with PeakMemory() as memory:
+        trainer = make_trainer(config, recipe)
+        losses = [trainer.step(*draw_batch(config, recipe)) for _ in range(2)]
     assert trainer.model.n_parameters() == n_parameters(config)
     assert losses[0] == pytest.approx(math.log(37_000), abs=0.3)
-    assert 0.97 * peak < step_memory(config, recipe) < 1.07 * peak
+    assert 0.97 * memory.peak < step_memory(config, recipe) < 1.07 * memory.peak
 
 
 # --- presets and the dial ---------------------------------------------------------------------------
@@ -249,13 +247,11 @@ SIZE = {"vocab_size": 200, "n_layers": 2, "n_heads": 4, "d_model": 64, "context"
 def test_the_memory_of_a_step_is_known_before_it(model, training):
     config = Config(**{**SIZE, **model})
     recipe = Recipe(**{"batch_size": 16, "threads": 1, **training})
-    tracemalloc.start()
-    trainer = make_trainer(config, recipe)
-    for _ in range(2):
-        trainer.step(*draw_batch(config, recipe))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert 0.97 * peak < step_memory(config, recipe) < 1.07 * peak
+    with PeakMemory() as memory:
+        trainer = make_trainer(config, recipe)
+        for _ in range(2):
+            trainer.step(*draw_batch(config, recipe))
+    assert 0.97 * memory.peak < step_memory(config, recipe) < 1.07 * memory.peak
     assert n_parameters(config) == trainer.model.n_parameters()
 
 

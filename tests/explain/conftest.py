@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from explain_pages import SENTENCE, data_of
+from explain_pages import SENTENCE, data_of, write_page
 from explain_run import make_run
 
 from transformer.explain import Material, Subject, page_data, page_html
@@ -45,3 +45,9 @@ def browser():
             pytest.skip(f"Chromium can't be started: {str(error).splitlines()[0]}")
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def address(data, tmp_path_factory):
+    """Return where the page of a module's ``data`` is, for a browser."""
+    return write_page(data, tmp_path_factory.mktemp("page"))

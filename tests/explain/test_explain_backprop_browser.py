@@ -18,11 +18,6 @@ def data(run):
     return page_data(Subject(Material(run), SENTENCE))
 
 
-@pytest.fixture(scope="module")
-def address(data, tmp_path_factory):
-    return write_page(data, tmp_path_factory.mktemp("page"))
-
-
 @pytest.fixture
 def visit(browser, address):
     visit = Visit(browser, address)

@@ -39,11 +39,6 @@ def data(material):
     return page_data(Subject(material, SENTENCE, sample_tokens=8))
 
 
-@pytest.fixture(scope="module")
-def address(data, tmp_path_factory):
-    return write_page(data, tmp_path_factory.mktemp("page"))
-
-
 @pytest.fixture
 def visit(browser, address):
     visit = Visit(browser, address)
