@@ -41,7 +41,7 @@ def equal(found, expected):
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("cotangent", [1.0, -2.0])
 @pytest.mark.filterwarnings("ignore")
-def test_here(row, cotangent):
+def test_each_row_holds_here(row, cotangent):
     """The gradient scales with the cotangent: a rule that squares it, or drops its sign, is none."""
     value, gradient = outcome(row, mg, cotangent)
     assert equal(value, row.value)
@@ -50,7 +50,7 @@ def test_here(row, cotangent):
 
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.filterwarnings("ignore")
-def test_on_pytorch(row, torch):
+def test_each_row_says_what_pytorch_gives(row, torch):
     """Where "same" stands PyTorch gives the same; where something else stands, it gives that."""
     value, gradient = outcome(row, torch)
     same = equal(value, row.value) and (row.gradient is None or equal(gradient, row.gradient))

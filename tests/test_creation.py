@@ -46,7 +46,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_made(name):
+def test_each_function_makes_the_values_of_its_row(name):
     """Each function makes the values and the dtype of its row."""
     make, values, dtype = MADE[name]
     made = make()
@@ -146,7 +146,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_error(name):
+def test_each_error_names_the_value(name):
     """Each says what was wrong, with the offending value."""
     make, error, message = ERRORS[name]
     with pytest.raises(error, match=message):
@@ -165,7 +165,7 @@ REPRESENTATIONS = {
 
 
 @pytest.mark.parametrize("text", REPRESENTATIONS)
-def test_repr(text):
+def test_a_tensor_shows_what_it_is(text):
     """A tensor shows its values, a dtype that is not the default, and whether and how it was computed."""
     assert repr(REPRESENTATIONS[text]()) == text
 

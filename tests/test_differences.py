@@ -81,7 +81,7 @@ UNTESTED = {"sort and argsort"}  # PyTorch promises nothing there, and so nothin
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_difference(name):
+def test_what_is_said_to_differ_differs(name):
     """What is said to differ differs, and is here what it is said to be."""
     call, expected = DIFFERENCES[name]
     with warnings.catch_warnings():

@@ -144,7 +144,7 @@ def test_sum_of_bools_counts():
     assert mg.tensor([True, True, False]).sum().item() == 2
 
 
-def test_default_dtype():
+def test_the_default_dtype_is_that_of_python_floats():
     """Python floats, ``zeros`` and divided integers follow ``set_default_dtype``; arrays keep theirs."""
     mg.set_default_dtype(mg.float64)
     assert mg.tensor(1.5).dtype == mg.zeros(2).dtype == (i64 / 2).dtype == mg.randn(2).dtype == F64

@@ -13,7 +13,7 @@ from minigrad.op import registry
 INF = math.inf
 
 
-def test_row_of_minus_infinity_through_softmax():
+def test_a_row_of_minus_infinity_through_softmax_is_zeros():
     """Softmax of a row that is all −∞ is a row of zeros, whose gradient is 0; other rows are as ever."""
     rows = [[-INF, -INF, -INF], [0.0, 0.0, -INF]]
     assert mg.softmax(leaf(rows), -1).tolist() == [[0, 0, 0], [0.5, 0.5, 0]]
@@ -21,7 +21,7 @@ def test_row_of_minus_infinity_through_softmax():
     assert_gradient(lambda x: x.softmax(-1), rows, [[0, 0, 0], [1.25, -1.25, 0]], [2.0, -3.0, 5.0])
 
 
-def test_row_of_minus_infinity_through_logsumexp():
+def test_a_row_of_minus_infinity_through_logsumexp_is_minus_infinity():
     """ln Σ e^x of a row that is all −∞ is −∞, and its gradient 0."""
     rows = [[-INF, -INF], [-INF, 3.0]]
     assert mg.logsumexp(leaf(rows), -1).tolist() == [-INF, 3]
@@ -30,7 +30,7 @@ def test_row_of_minus_infinity_through_logsumexp():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_query_that_sees_no_key(dtype, rng):
+def test_a_query_that_sees_no_key_gets_zeros(dtype, rng):
     """Attention of a row that is masked entirely is 0, by a boolean mask or by −∞; all gradients are finite."""
     attention = registry["attention"]
     seen = np.array([[False, False], [True, False]])
@@ -48,7 +48,7 @@ def test_query_that_sees_no_key(dtype, rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [800.0, 1000.0])
-def test_large_logits(size, dtype):
+def test_large_logits_neither_overflow_nor_lose_a_digit(size, dtype):
     """With logits (±s, 0): ln Σ e^x = s exactly, for e^−800 is below every rounding; nothing overflows."""
     x = mg.tensor(np.array([[size, 0], [-size, 0]], dtype), requires_grad=True)
     assert x.logsumexp(-1).tolist() == [size, 0]
@@ -67,7 +67,7 @@ def test_large_logits(size, dtype):
 
 @pytest.mark.parametrize("weight", [None, mg.tensor([0.5, 2.0], dtype=mg.float64)], ids=["plain", "weighted"])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_cross_entropy_of_ignored_targets(reduction, weight):
+def test_cross_entropy_of_ignored_targets_is_zero(reduction, weight):
     """With every target ignored the loss is 0 (PyTorch's mean is NaN) and so is its gradient."""
     logits = leaf([[1.0, -2.0], [0.5, 3.0]])
     loss = mg.nn.functional.cross_entropy(logits, mg.tensor([-100, -100]), weight, reduction=reduction)
@@ -93,7 +93,7 @@ def test_ignored_rows_may_hold_anything():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("value", [0.1, -7.3, 1e6 / 3, 0.0])
-def test_layer_norm_of_a_constant_row(value, dtype):
+def test_layer_norm_of_a_constant_row_is_beta(value, dtype):
     """A constant row has no variance: ε alone is in the root, and the result is exactly β, not noise · γ/√ε.
 
     The gradient is finite: with variance 0 it is (h − mean h)/√ε, where h = g γ.

@@ -18,7 +18,7 @@ from minigrad.graph import backward_pass
 from minigrad.op import op
 
 
-def test_diamond():
+def test_the_paths_of_a_diamond_add_up():
     """a = 1, b = a + a, c = b + b: four paths lead from c to a, each with derivative 1."""
     a = leaf(1.0)
     b = a + a
@@ -26,7 +26,7 @@ def test_diamond():
     assert a.grad.item() == 4
 
 
-def test_uneven_diamond():
+def test_a_node_waits_for_the_last_of_its_users():
     """y = x · e^x + e^(e^x): the node of e^x is visited after both of its users, however far apart they are."""
     x = leaf(0.5)
     e = x.exp()
@@ -50,7 +50,7 @@ def test_order_of_creation_does_not_matter():
         np.testing.assert_allclose(result, results[0], rtol=1e-14)
 
 
-def test_twenty_doublings():
+def test_a_million_paths_are_twenty_calls_of_the_rule():
     """a = a + a, twenty times: 2²⁰ paths, 20 nodes, 20 calls of the rule."""
     calls = []
 
@@ -72,7 +72,7 @@ def test_twenty_doublings():
 
 
 @pytest.mark.parametrize("walk", [True, False])
-def test_chain_of_a_hundred_thousand(walk):
+def test_a_chain_of_a_hundred_thousand_needs_no_recursion(walk):
     """No part of the engine recurses along the graph: not the walk, nor the freeing of a graph never walked."""
     x = leaf(1.0)
     y = x
@@ -130,7 +130,7 @@ def test_ten_thousand_nodes_are_linear_work(make, expected, targets):
     assert targets or x.grad.item() == expected
 
 
-def test_dead_branch():
+def test_a_dead_branch_is_not_walked():
     """A branch that the output does not use is not walked: its rules do not run, and it can be used afterwards."""
     x = leaf([1.0, -2.0])
     y = x * 3
@@ -149,7 +149,7 @@ def test_dead_branch():
     np.testing.assert_allclose(x.grad.numpy(), 3 * np.exp([3.0, -6.0]) * [1, -1], rtol=1e-15)
 
 
-def test_two_losses_share_a_subgraph():
+def test_two_losses_add_up_in_the_subgraph_that_they_share():
     """Walked one after the other with ``retain_graph``, or together: the gradients add up either way."""
     together, apart = leaf([0.5, -1.0]), leaf([0.5, -1.0])
     s = apart.exp()
@@ -210,7 +210,7 @@ def test_numbers_and_arrays_without_dimensions_add_up():
 
 
 @pytest.mark.parametrize("again", [lambda y, x: y.backward(), lambda y, x: mg.autograd.grad(y, x)])
-def test_second_walk_through_a_freed_graph(again):
+def test_a_second_walk_through_a_freed_graph_is_refused(again):
     """The first walk freed what the nodes had saved; the second raises, and names ``retain_graph=True``."""
     x = leaf([1.0, 2.0])
     y = x.exp().sum()
@@ -228,7 +228,7 @@ def test_second_grad_through_a_freed_graph_is_no_unused_input():
         mg.autograd.grad(y, x, allow_unused=True)
 
 
-def test_retained_graph_adds_to_leaves_only():
+def test_a_retained_graph_adds_to_leaves_only():
     """With ``retain_graph`` the leaf's gradient doubles, as it adds up; what flows on the way does not."""
     x = leaf([1.0, 2.0])
     y = x.exp()
@@ -256,7 +256,7 @@ def test_grad_with_respect_to_what_is_on_the_way():
     assert x.grad is y.grad is None
 
 
-def test_grad_of_an_input_itself():
+def test_an_input_that_is_the_output_has_its_cotangent_as_gradient():
     """An output that is an input has its cotangent as gradient, a copy, also beside other paths."""
     x = leaf([1.0, -2.0])
     g = mg.tensor([2.0, -3.0], dtype=mg.float64)
@@ -270,7 +270,7 @@ def test_grad_of_an_input_itself():
     assert not np.shares_memory(x.grad.numpy(), g.numpy())
 
 
-def test_grads_of_several_outputs():
+def test_the_gradients_of_several_outputs_add_up():
     """The gradient of (y₁, y₂) with cotangents (g₁, g₂) is the sum of both, also of two halves of one split."""
     x = leaf([1.0, -2.0, 3.0, 4.0])
     a, b = x.split(2)
@@ -280,7 +280,7 @@ def test_grads_of_several_outputs():
     assert mg.autograd.grad([y, y], x)[0].tolist() == [2, 2, 2, 2]
 
 
-def test_unused_inputs():
+def test_an_unused_input_is_an_error_or_none():
     """An input that does not lead to the output: an error, or None with ``allow_unused``."""
     x, other = leaf([1.0]), leaf([2.0])
     y = x * 2
@@ -291,7 +291,7 @@ def test_unused_inputs():
     assert missing is None
 
 
-def test_errors_of_backward():
+def test_backward_says_what_is_wrong_and_what_to_do():
     """Each says what is wrong and what to do."""
     x = leaf([1.0, 2.0])
     with pytest.raises(RuntimeError, match=r"one element, not of shape \(2,\)"):

@@ -21,7 +21,7 @@ def no_collector():
     gc.enable()
 
 
-def test_flat_memory_over_a_thousand_steps(no_collector):
+def test_memory_is_flat_over_a_thousand_steps(no_collector):
     """A training step leaves nothing behind: after 1,000 there are as many tensors and nodes as after 2."""
     rng = np.random.default_rng(0)
     w1, w2 = leaf(rng.normal(size=(4, 3))), leaf(rng.normal(size=(2, 4)))
@@ -47,7 +47,7 @@ def test_flat_memory_over_a_thousand_steps(no_collector):
     assert losses[-1] < losses[0]
 
 
-def test_no_cycles(no_collector):
+def test_a_graph_holds_no_cycles(no_collector):
     """Whatever a graph holds is freed by reference counts: the collector finds nothing, walked or not."""
 
     def build():

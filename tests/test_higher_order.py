@@ -8,7 +8,7 @@ import minigrad as mg
 from minigrad.op import op, registry
 
 
-def test_third_derivative():
+def test_each_order_is_differentiated_through_the_one_before():
     """d³/dx³ of x⁵ is 60 x²; each order is differentiated through the graph of the one before."""
     x = leaf([1.5, -2.0])
     y = x**5

@@ -8,7 +8,7 @@ import minigrad as mg
 from minigrad.op import registry
 
 
-def test_retain_grad():
+def test_a_tensor_on_the_way_keeps_its_gradient_when_asked():
     """A tensor on the way keeps its gradient when asked, once however often asked, and adds up over walks."""
     x = leaf([1.0, -2.0])
     y = x * 3
@@ -25,7 +25,7 @@ def test_retain_grad():
         mg.ones(2).retain_grad()
 
 
-def test_retained_gradient_is_memory_of_its_own():
+def test_a_retained_gradient_is_memory_of_its_own():
     """An addition hands the same cotangent to both operands: what a tensor keeps of it must be a copy."""
     x, y = leaf([1.0, 2.0]) * 1, leaf([3.0, 4.0]) * 1
     x.retain_grad()
@@ -97,7 +97,7 @@ def test_what_a_hook_returns_stays_its_own():
         assert not np.shares_memory(found.numpy(), kept.numpy())
 
 
-def test_hooks_off_the_path_to_what_is_asked():
+def test_hooks_off_the_path_to_what_is_asked_are_not_called():
     """``grad(y, a)`` walks only what leads to a: hooks of b are not called, though an operation joins them."""
     a, b = leaf([1.0]), leaf([2.0])
     middle = b * 1

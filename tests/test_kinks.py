@@ -54,7 +54,7 @@ KINKS = {
 
 
 @pytest.mark.parametrize("name", KINKS)
-def test_kink(name):
+def test_each_kink_has_the_gradient_of_its_row(name):
     """The convention of each row holds, without a warning, and scales with the cotangent."""
     assert_gradient(*KINKS[name])
 

@@ -27,14 +27,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_out_of_scope(name):
+def test_what_is_not_there_says_so(name):
     """What is not there says so, and what to use instead."""
     call, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
         call()
 
 
-def test_devices():
+def test_the_cpu_is_the_one_device():
     """The CPU has a name, which compares with strings; there is no other."""
     cpu = mg.device("cuda" if mg.cuda.is_available() else "cpu")
     x = mg.zeros(2, device=cpu).to(cpu).to("cpu")
@@ -48,7 +48,7 @@ def test_devices():
     )
 
 
-def test_backends():
+def test_backends_can_be_set_up_without_effect():
     """Programs that set up cuDNN or look for Metal run on, without either."""
     mg.backends.cudnn.deterministic = True
     mg.backends.cuda.matmul.allow_tf32 = True
@@ -56,7 +56,7 @@ def test_backends():
     mg.cuda.manual_seed_all(0)
 
 
-def test_print_options():
+def test_print_options_hold_for_tensors_alone():
     """Digits as chosen; NumPy's own printing stays as it was."""
     mg.set_printoptions(precision=3, sci_mode=False)
     assert repr(mg.tensor([1 / 3, 1e-7])) == "tensor([0.333, 0.   ])"

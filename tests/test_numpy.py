@@ -51,7 +51,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_numpy_function(name, rng):
+def test_a_numpy_function_gives_its_values_and_keeps_the_graph(name, rng):
     """Values and shape are NumPy's, the result is a Tensor, and its gradient arrives."""
     arrays = [rng.uniform(0.2, 0.9, (3, 4)) * rng.choice([-1.0, 1.0], (3, 4)) for _ in range(2)]
     leaves = [mg.tensor(array, requires_grad=True) for array in arrays]
@@ -80,7 +80,7 @@ WITHOUT_GRADIENT = {
 
 
 @pytest.mark.parametrize("name", WITHOUT_GRADIENT)
-def test_numpy_function_without_gradient(name, rng):
+def test_a_numpy_function_without_a_gradient_gives_its_values_alone(name, rng):
     """What cannot be differentiated gives NumPy's values and no graph."""
     array = rng.normal(size=(3, 4))
     out = WITHOUT_GRADIENT[name](mg.tensor(array, requires_grad=True))

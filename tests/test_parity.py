@@ -238,7 +238,7 @@ ONE = {
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_one_tensor(name):
+def test_calls_on_one_tensor_agree(name):
     """Each call on a tensor of each dtype, shape and layout."""
     call, dtypes, kind, shapes = ONE[name]
     worked = False
@@ -406,7 +406,7 @@ def assigned(x, y):
 
 
 @pytest.mark.parametrize("name", TWO)
-def test_two_tensors(name):
+def test_calls_on_two_tensors_agree(name):
     """Each call on pairs of shapes that broadcast or fit, in each dtype, the second also in other layouts."""
     call, dtypes, kind, pairs = TWO[name]
     worked = False
@@ -455,6 +455,6 @@ def running_statistics(e):
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_made(name):
+def test_calls_on_no_tensor_agree(name):
     """What takes no tensor to differentiate gives the same values and dtypes."""
     assert assert_parity(lambda e: MADE[name](e), [], name)

@@ -191,7 +191,7 @@ def written(x):
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_call(name):
+def test_both_engines_refuse_alike(name):
     """Both engines refuse, with an error of one type, ours with a sentence.
 
     PyTorch's NotImplementedError, a RuntimeError, stands for a dtype without a kernel: a RuntimeError here.

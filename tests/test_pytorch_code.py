@@ -32,7 +32,7 @@ def losses_of(program, name):
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_program(program, name):
+def test_a_program_runs_to_its_end_and_learns(program, name):
     """It runs to its end, and it learns."""
     losses = losses_of(program, name)
     first, last = (0, -2) if program is smoothing else (0, len(losses) - (4 if program is names else 1))

@@ -31,7 +31,7 @@ PROMOTED = {
 
 
 @pytest.mark.parametrize("name", PROMOTED)
-def test_promotion(name):
+def test_two_operands_give_the_dtype_that_pytorch_gives(name):
     """Every pair of dtypes, as tensor, 0-d tensor and Python number: the dtype of the result is PyTorch's."""
     wrong = []
     for left, right in itertools.product(DTYPES, DTYPES):
@@ -80,7 +80,7 @@ def test_sizes_in_bytes_and_limits():
         assert (e.pi, e.inf) == (math.pi, math.inf)
 
 
-def test_coverage_command(monkeypatch, capsys):
+def test_the_coverage_command_prints_a_table_of_three_namespaces(monkeypatch, capsys):
     """The command prints a table of three namespaces, and without PyTorch a sentence and exit code 2."""
     import pytorch_coverage as coverage
 

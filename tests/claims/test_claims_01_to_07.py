@@ -1,7 +1,4 @@
-"""Claims 1 to 7: a guess at what comes next, tokens, embeddings.
-
-What is claimed, and by whom, says ``conftest.py``.
-"""
+"""Claims 1 to 7: a guess at what comes next, tokens, embeddings."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""Claims 8 to 16: attention and its heads.
-
-What is claimed, and by whom, says ``conftest.py``.
-"""
+"""Claims 8 to 16: attention and its heads."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""Claims 17 to 28: positions, blocks, and from vectors back to tokens.
-
-What is claimed, and by whom, says ``conftest.py``.
-"""
+"""Claims 17 to 28: positions, blocks, and from vectors back to tokens."""
 
 import math
 

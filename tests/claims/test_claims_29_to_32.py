@@ -1,7 +1,4 @@
-"""Claims 29 to 32: learning.
-
-What is claimed, and by whom, says ``conftest.py``.
-"""
+"""Claims 29 to 32: learning."""
 
 import math
 from itertools import pairwise

@@ -3,10 +3,11 @@
 import shutil
 
 import pytest
-from explain_pages import SENTENCE, data_of, write_page
-from explain_run import make_run
 
 from transformer.explain import Material, Subject, page_data, page_html
+
+from .explain_pages import SENTENCE, data_of, write_page
+from .explain_run import make_run
 
 
 @pytest.fixture(scope="session")

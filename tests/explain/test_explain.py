@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from explain_pages import SENTENCE, data_of, numbers
-from explain_run import SNAPSHOTS, make_run
 
 import minigrad as mg
 from transformer import Config, Transformer, load_checkpoint, save_checkpoint
@@ -20,6 +18,9 @@ from transformer.explain.data import CHAPTERS
 from transformer.explain.heads import SEQUENCES, repeated_length, repeated_scores
 from transformer.explain.material import Snapshot
 from transformer.tokenizer import BPETokenizer, CharTokenizer, split_words
+
+from .explain_pages import SENTENCE, data_of, numbers
+from .explain_run import SNAPSHOTS, make_run
 
 # --- the numbers ------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from explain_run import make_run
 
 import minigrad as mg
 from minigrad.nn import functional as F
@@ -15,6 +14,8 @@ from minigrad.rule_text import rule_text
 from transformer import load_checkpoint
 from transformer.explain import Material, Subject
 from transformer.explain.backprop import backprop
+
+from .explain_run import make_run
 
 SENTENCE = "The state of it"
 

@@ -4,10 +4,11 @@ import math
 import re
 
 import pytest
-from explain_pages import Visit, both_sides, plain, write_page
-from explain_run import make_run
 
 from transformer.explain import Material, Subject, page_data
+
+from .explain_pages import Visit, both_sides, plain, write_page
+from .explain_run import make_run
 
 SENTENCE = "The state of it"
 FIGURES = [f"backprop-{name}" for name in ("neuron", "head", "sizes", "residuals", "step")]

@@ -10,13 +10,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from explain_pages import Visit, both_sides, plain, write_page
-from explain_run import SNAPSHOTS, make_run
 
 import minigrad as mg
 from transformer.explain import ExplainServer, Material, Subject, page_data
 from transformer.explain.data import CHAPTERS
 from transformer.generation import Sampling
+
+from .explain_pages import Visit, both_sides, plain, write_page
+from .explain_run import SNAPSHOTS, make_run
 
 SENTENCE = "The state of it"
 HOSTILE = "</script ></script><img src=x onerror='window.hacked=1'><b>&\n日"

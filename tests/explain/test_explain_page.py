@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from explain_pages import SENTENCE, Page, data_of, numbers
-from explain_run import make_run
 
 import minigrad as mg
 from transformer.__main__ import main
 from transformer.data import split_text
 from transformer.explain import ExplainServer, Material, Subject, json_text, page_data, page_html
 from transformer.explain.packing import packed
+
+from .explain_pages import SENTENCE, Page, data_of, numbers
+from .explain_run import make_run
 
 HOSTILE = "</script ></script><script>alert(1)</script><b>&amp; \u2028\n😀日本<!--<img src=x onerror=hack()>"
 

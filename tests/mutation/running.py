@@ -179,10 +179,10 @@ class Runner:
         items = self.executed.get(mutant.key, [])
         if mutant.file in ENGINE:  # executed by nearly every test: these are the ones about it
             items = [i for i in items if not self.beside(self.items[i].nodeid)]
-        before = self.killers.get(mutant.entry)
+        before = self.killers.get(mutant.entry, "").partition("::")[2]  # by its name: it may have moved
 
         def order(i: int) -> tuple[Any, ...]:
-            first = self.items[i].nodeid != before
+            first = self.items[i].nodeid.partition("::")[2] != before
             return first, self.seconds[i] > 1, self.rank(i, mutant), self.seconds[i]
 
         for number in sorted(items, key=order):
