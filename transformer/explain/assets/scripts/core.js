@@ -109,33 +109,28 @@ function figure(name, uses, build) {
   figures.set(name, { uses, build });
 }
 
-function failed(root, error) {
-  console.info(`figure ${root.dataset.figure}: ${error.stack || error}`);
-  root.replaceChildren(
-    el("p", { class: "failed", role: "alert" }, `This figure can't be drawn: ${error.message}`),
-  );
-}
-
-function drawFigure(root) {
-  const { uses, build } = figures.get(root.dataset.figure) || {};
-  root.replaceChildren();
-  root.classList.remove("is-note");
-  try {
-    if (!build) throw new Error(`there is no figure ${root.dataset.figure}`);
+// Draw a figure into a new element, so that nothing that the last one left behind is kept.
+function drawFigure(place) {
+  const root = el("div");
+  place.replaceChildren(root);
+  attempt(place, () => {
+    const { uses, build } = figures.get(place.dataset.figure) || {};
+    if (!build) throw new Error(`there is no figure ${place.dataset.figure}`);
     const update = build(root);
     if (!update) return;
     update();
-    if (uses.length) {
-      watch(uses, () => {
-        try {
-          update();
-        } catch (error) {
-          failed(root, error);
-        }
-      });
-    }
+    watch(uses, () => attempt(place, update));
+  });
+}
+
+// Do something for a figure; if it throws, the reason stands in the figure's place.
+function attempt(place, action) {
+  try {
+    action();
   } catch (error) {
-    failed(root, error);
+    console.info(`figure ${place.dataset.figure}: ${error.stack || error}`);
+    const reason = `This figure can't be drawn: ${error.message}`;
+    place.replaceChildren(el("p", { class: "failed", role: "alert" }, reason));
   }
 }
 
@@ -183,6 +178,7 @@ function load(data) {
   page.chapters = data.chapters;
   page.tensors.clear();
   watchers.length = 0;
+  painted.clear();
   state.step = Math.max(0, timeAxis().length - 1);
   fillValues();
   showConditions();
