@@ -471,7 +471,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 def broadcast_to(input: Tensor, size: Any) -> Tensor:
-    """x broadcast to a shape, without copying; −1 keeps a size."""
+    """``input`` broadcast to a shape, without copying; −1 keeps a size."""
     return input.expand(size)
 
 

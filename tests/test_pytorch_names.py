@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 from parity import dtype_name, torch
 
@@ -51,6 +52,63 @@ def test_two_operands_give_the_dtype_that_pytorch_gives(name):
                 kinds = [f"{d}{getattr(z, 'shape', ' number')}" for d, z in ((left, x), (right, y))]
                 wrong.append(f"{' '.join(kinds)}: {ours}, PyTorch {theirs}")
     assert not wrong, f"{len(wrong)} of {name}: " + "; ".join(wrong[:8])
+
+
+def calls_by_keyword(e):
+    """Yield what functions give whose arguments are all named."""
+    x, y, v = e.tensor([[1.0, 2.0], [3.0, 4.0]]), e.tensor([[0.5, -1.0], [2.0, 0.0]]), e.tensor([1.0, -2.0])
+    i, row = e.tensor([[1, 0], [0, 0]]), e.tensor([1, 1])
+    yield e.exp(input=x)
+    yield e.add(input=x, other=y)
+    yield e.pow(input=x, exponent=2)
+    yield e.where(condition=x > 2, input=x, other=y)
+    yield e.sum(input=x, dim=0, keepdim=True)
+    yield e.norm(input=x, p=2, dim=1)
+    yield from e.var_mean(input=x, dim=0, correction=0)
+    yield from e.max(input=x, dim=1)
+    yield from e.sort(input=y, dim=1, descending=True)
+    yield from e.topk(input=y, k=1, dim=0)
+    yield e.matmul(input=x, other=y)
+    yield e.mm(input=x, mat2=y)
+    yield e.bmm(input=x[None], mat2=y[None])
+    yield e.mv(input=x, vec=v)
+    yield e.dot(input=v, tensor=v)
+    yield e.outer(input=v, vec2=v)
+    yield e.kron(input=x, other=y)
+    yield e.tensordot(a=x, b=y, dims=1)
+    yield e.einsum("ij,jk->ik", x, y)
+    yield e.gather(input=x, dim=1, index=i)
+    yield e.index_select(input=x, dim=0, index=row)
+    yield e.scatter(input=x, dim=0, index=i, src=y)
+    yield e.scatter_add(input=x, dim=0, index=i, src=y)
+    yield e.index_add(input=x, dim=0, index=row, source=y, alpha=2)
+    yield e.take_along_dim(input=x, indices=i, dim=0)
+    yield e.masked_select(input=x, mask=x > 1)
+    yield e.narrow(input=x, dim=1, start=1, length=1)
+    yield e.select(input=x, dim=0, index=1)
+    yield e.repeat_interleave(input=x, repeats=2, dim=0)
+    yield e.bincount(input=row, minlength=3)
+    yield e.unique(input=row)
+    yield e.movedim(input=x, source=0, destination=1)
+    yield e.diag(input=x, diagonal=1)
+    yield e.trace(input=x)
+    yield e.tile(input=x, dims=(2,))
+    yield e.broadcast_to(input=v, size=(2, 2))
+    yield from e.split(tensor=x, split_size_or_sections=1, dim=1)
+    yield from e.chunk(input=x, chunks=2, dim=0)
+    yield from e.unbind(input=x, dim=0)
+    yield e.cat(tensors=[x, y], dim=1)
+    yield e.stack(tensors=[x, y], dim=1)
+    yield e.clamp(input=x, min=1.5, max=3)
+    yield e.zeros_like(input=x)
+    yield e.nn.functional.pad(input=x, pad=(1, 0), value=7.0)
+    yield e.nn.functional.softmax(input=x, dim=-1)
+
+
+def test_arguments_go_by_pytorchs_names():
+    """A call that names every argument as PyTorch does is understood here, and gives the same."""
+    for ours, theirs in zip(calls_by_keyword(mg), calls_by_keyword(torch), strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
 
 
 def test_the_graph_looks_like_pytorchs():

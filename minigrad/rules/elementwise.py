@@ -273,9 +273,9 @@ class Elementwise(Arithmetic, Exponentials, Trigonometry, Activations, Piecewise
 # --- composed ---------------------------------------------------------------------------------------
 
 
-def frac(x: Any) -> Any:
-    """x without its integer part, elementwise, with the sign of x."""
-    return x - Rounding.trunc(x)
+def frac(input: Any) -> Any:
+    """``input`` without its integer part, elementwise, with its sign."""
+    return input - Rounding.trunc(input)
 
 
 def lerp(input: Any, end: Any, weight: Any) -> Any:

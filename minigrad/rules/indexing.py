@@ -114,17 +114,17 @@ def one_dim(dim: int, ndim: int) -> int:
     return (*normalize(dim, ndim), 0)[0]
 
 
-def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Pick elements along ``dim``: for dim 0 of three, result[i, j, k] = x[index[i, j, k], j, k].
+def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Pick elements along ``dim``: for dim 0 of three, result[i, j, k] = input[index[i, j, k], j, k].
 
     Raises:
-        RuntimeError: ``index`` has another number of dimensions than x, or one that is out of range.
+        RuntimeError: ``index`` has another number of dimensions than ``input``, or one that is out of range.
     """
-    return getitem(x, along(x.shape, dim, np.array(index.detach())))
+    return getitem(input, along(input.shape, dim, np.array(index.detach())))
 
 
-def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of x along ``dim`` at the positions in the vector ``index``, in its order.
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of ``input`` along ``dim`` at the positions in the vector ``index``, in its order.
 
     Raises:
         RuntimeError: the indices are no integers.
@@ -135,9 +135,9 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         raise RuntimeError(f"index_select() takes integers, not {rows.dtype}: use index.long()")
     if rows.ndim > 1:
         raise IndexError(f"index_select() takes a vector of indices, not shape {rows.shape}")
-    if not x.ndim:
-        return getitem(registry["reshape"](x, (1,)), rows.reshape(())[()])
-    return getitem(x, (slice(None),) * one_dim(dim, x.ndim) + (rows.reshape(-1),))
+    if not input.ndim:
+        return getitem(registry["reshape"](input, (1,)), rows.reshape(())[()])
+    return getitem(input, (slice(None),) * one_dim(dim, input.ndim) + (rows.reshape(-1),))
 
 
 def elements_for(src: Any, rows: np.ndarray[Any, Any]) -> Any:
@@ -153,18 +153,18 @@ def elements_for(src: Any, rows: np.ndarray[Any, Any]) -> Any:
     return getitem(src, tuple(slice(n) for n in rows.shape))
 
 
-def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """x with ``src`` added along ``dim``: for dim 0 of three, result[index[i, j, k], j, k] += src[i, j, k].
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``input`` with ``src`` added along ``dim``: for dim 0 of two, result[index[i, j], j] += src[i, j].
 
     Raises:
         RuntimeError: an index is out of range, or ``src`` has no element for it, or another number of dimensions.
     """
     rows = np.array(index.detach())
     part = elements_for(src, rows)
-    return x + place(part, along(x.shape, dim, rows), x.shape)
+    return input + place(part, along(input.shape, dim, rows), input.shape)
 
 
-def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """:func:`gather` with other dimensions broadcast; without ``dim``, from the flattened tensor.
 
     Raises:
@@ -172,36 +172,36 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
         RuntimeError: the indices have another number of dimensions.
     """
     if dim is None:
-        return getitem(registry["reshape"](x, (-1,)), np.array(indices.detach()).reshape(-1))
+        return getitem(registry["reshape"](input, (-1,)), np.array(indices.detach()).reshape(-1))
     rows = np.array(indices.detach())
-    if rows.ndim != x.ndim:
-        raise RuntimeError(f"indices of {rows.ndim} dimensions don't fit a tensor of {x.ndim} dimensions")
-    dim = one_dim(dim, x.ndim)
+    if rows.ndim != input.ndim:
+        raise RuntimeError(f"indices of {rows.ndim} dimensions don't fit a tensor of {input.ndim} dimensions")
+    dim = one_dim(dim, input.ndim)
     shape = list(
         np.broadcast_shapes(
-            (*x.shape[:dim], 1, *x.shape[dim + 1 :]), (*rows.shape[:dim], 1, *rows.shape[dim + 1 :])
+            (*input.shape[:dim], 1, *input.shape[dim + 1 :]), (*rows.shape[:dim], 1, *rows.shape[dim + 1 :])
         )
     )
     ours, theirs = list(shape), list(shape)
-    ours[dim], theirs[dim] = x.shape[dim], rows.shape[dim]
-    wide = registry["expand"](x, tuple(ours))
+    ours[dim], theirs[dim] = input.shape[dim], rows.shape[dim]
+    wide = registry["expand"](input, tuple(ours))
     return getitem(wide, along(wide.shape, dim, np.broadcast_to(rows, theirs)))
 
 
-def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: float = 1) -> Tensor:
-    """x with the slices of ``alpha · source`` added along ``dim`` at the positions in the vector ``index``.
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: float = 1) -> Tensor:
+    """``input`` with slices of ``alpha · source`` added along ``dim`` at the positions in the vector ``index``.
 
     Raises:
         RuntimeError: ``source`` hasn't a slice of the right shape for each index.
         IndexError: an index is out of range.
     """
     rows = np.array(index.detach()).reshape(-1)
-    dim = one_dim(dim, x.ndim)
-    expected = (*x.shape[:dim], len(rows), *x.shape[dim + 1 :])
+    dim = one_dim(dim, input.ndim)
+    expected = (*input.shape[:dim], len(rows), *input.shape[dim + 1 :])
     if source.shape != expected:
         raise RuntimeError(f"index_add() of {len(rows)} indices needs a source of {expected}, not {source.shape}")
     part = source if alpha == 1 else source * alpha
-    return x + place(part, (slice(None),) * dim + (rows,), x.shape)
+    return input + place(part, (slice(None),) * dim + (rows,), input.shape)
 
 
 @op(promote="common", x=_elsewhere, src=_still_there)
@@ -212,8 +212,10 @@ def _scatter(x: Array, src: Array, at: Array) -> Array:
     return result
 
 
-def scatter(x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
-    """x overwritten along ``dim`` by ``src``, a tensor or a number: result[index[i, j], j] = src[i, j] for dim 0.
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
+    """``input`` overwritten along ``dim`` by ``src``, a tensor or a number.
+
+    For dim 0 of two: result[index[i, j], j] = src[i, j].
 
     Where an index repeats, the last one in row-major order stays, and only it has a gradient.
 
@@ -221,27 +223,27 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
         RuntimeError: the numbers of dimensions differ, or the dtypes, or an index is out of range.
     """
     rows = np.array(index.detach())
-    at = np.arange(x.numel()).reshape(x.shape)[along(x.shape, dim, rows)]
+    at = np.arange(input.numel()).reshape(input.shape)[along(input.shape, dim, rows)]
     if isinstance(src, TensorBase) and src.shape:
-        if src.dtype != x.dtype:
-            raise RuntimeError(f"scatter() of {src.dtype} into {x.dtype}: bring both to one dtype")
+        if src.dtype != input.dtype:
+            raise RuntimeError(f"scatter() of {src.dtype} into {input.dtype}: bring both to one dtype")
         part: Any = elements_for(src, rows)
     else:
         value = src._data if isinstance(src, TensorBase) else src
-        part = np.full(rows.shape, value, x.dtype)
-    return _scatter(x, part, at)
+        part = np.full(rows.shape, value, input.dtype)
+    return _scatter(input, part, at)
 
 
-def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """x with ``value`` (a number or 0-d tensor) in the slices of ``dim`` at the positions in ``index``."""
-    dim = one_dim(dim, x.ndim)
-    mask = np.zeros(x.shape[dim], bool)
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """``input`` with ``value`` (a number or 0-d tensor) in the slices of ``dim`` at the positions in ``index``."""
+    dim = one_dim(dim, input.ndim)
+    mask = np.zeros(input.shape[dim], bool)
     mask[np.array(index.detach())] = True
-    column = mask.reshape(-1, *(1,) * (x.ndim - dim - 1))
-    return registry["masked_fill"](x, type(x).result_class(column), value)
+    column = mask.reshape(-1, *(1,) * (input.ndim - dim - 1))
+    return registry["masked_fill"](input, type(input).result_class(column), value)
 
 
-def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where the boolean ``mask`` is true, as a vector; both broadcast.
 
     Raises:
@@ -251,41 +253,41 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         raise RuntimeError(
             f"masked_select() needs a boolean mask, not {mask.dtype}; write mask == 1, or mask.bool()"
         )
-    shape = np.broadcast_shapes(x.shape, mask.shape)
-    return getitem(registry["expand"](x, shape), np.broadcast_to(mask._data, shape).copy())
+    shape = np.broadcast_shapes(input.shape, mask.shape)
+    return getitem(registry["expand"](input, shape), np.broadcast_to(mask._data, shape).copy())
 
 
-def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """The ``length`` slices of ``dim`` from ``start`` on.  A view.
 
     Raises:
         RuntimeError: there are not so many.
         IndexError: ``start`` or ``dim`` is out of range.
     """
-    dim = one_dim(dim, x.ndim)
-    n = x.shape[dim]
+    dim = one_dim(dim, input.ndim)
+    n = input.shape[dim]
     start = int(start)
     if not -n <= start <= n:
         raise IndexError(f"narrow() can't start at {start} in a dimension of size {n}")
     start = start + n if start < 0 else start
     if length < 0 or start + length > n:
         raise RuntimeError(f"narrow() can't take {length} of size {n} from {start} on")
-    return getitem(x, (slice(None),) * dim + (slice(start, start + length),))
+    return getitem(input, (slice(None),) * dim + (slice(start, start + length),))
 
 
-def select(x: Tensor, dim: int, index: int) -> Tensor:
+def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice of ``dim`` at one index, without that dimension.  A view.
 
     Raises:
         IndexError: an index or dimension is out of range.
     """
-    if not x.ndim:
+    if not input.ndim:
         raise IndexError("select() needs a dimension to select from, which a 0-d tensor hasn't")
-    dim = one_dim(dim, x.ndim)
-    return getitem(x, (slice(None),) * dim + (int(index),))
+    dim = one_dim(dim, input.ndim)
+    return getitem(input, (slice(None),) * dim + (int(index),))
 
 
-def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
+def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
     """Each slice along ``dim`` several times in a row: all as often, or each as ``repeats`` says for it.
 
     Without ``dim``, of the flattened tensor.
@@ -294,19 +296,19 @@ def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None) -> Tensor
         RuntimeError: a number is negative, or there is not one for each slice.
     """
     if dim is None:
-        x, dim = registry["reshape"](x, (-1,)), 0
-    dim = one_dim(dim, x.ndim)
+        input, dim = registry["reshape"](input, (-1,)), 0
+    dim = one_dim(dim, input.ndim)
     times = np.array(repeats._data if isinstance(repeats, TensorBase) else repeats)
     if times.dtype.kind not in "iu":
         raise RuntimeError(f"repeat_interleave() counts by integers, not {times.dtype}")
     if (times < 0).any():
         raise RuntimeError(f"repeat_interleave() can't repeat {times.min()} times")
-    if times.size != 1 and times.shape != (x.shape[dim],):
+    if times.size != 1 and times.shape != (input.shape[dim],):
         raise RuntimeError(
-            f"repeat_interleave() needs {x.shape[dim]} numbers, one for each slice, not {times.size}"
+            f"repeat_interleave() needs {input.shape[dim]} numbers, one for each slice, not {times.size}"
         )
-    rows = np.repeat(np.arange(x.shape[dim]), times.reshape(-1) if times.size != 1 else times.item())
-    return getitem(x, (slice(None),) * dim + (rows,))
+    rows = np.repeat(np.arange(input.shape[dim]), times.reshape(-1) if times.size != 1 else times.item())
+    return getitem(input, (slice(None),) * dim + (rows,))
 
 
 # --- sorting --------------------------------------------------------------------------------------
@@ -322,70 +324,72 @@ def argsort(x: Array, dim: int = -1, descending: bool = False, stable: bool = Tr
     return x.shape[dim] - 1 - reverse if x.ndim else reverse
 
 
-def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Tensor, Tensor]:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Tensor, Tensor]:
     """The elements in order along ``dim``, and the indices at which they stood.  Stable, always."""
-    indices = argsort(x, dim, descending)
-    return gather(x, dim, indices), indices
+    indices = argsort(input, dim, descending)
+    return gather(input, dim, indices), indices
 
 
-def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The ``k`` largest (or smallest) elements along ``dim`` in order, and the indices at which they stood.
 
-    Equal elements come in the order in which they stand in x.
+    Equal elements come in the order in which they stand in input.
 
     Raises:
         RuntimeError: there are fewer than ``k`` elements.
     """
-    n = x.shape[dim] if x.ndim else 1
+    n = input.shape[dim] if input.ndim else 1
     if not 0 <= k <= n:
         raise RuntimeError(f"topk() can't take {k} of {n} elements")
-    first = (slice(None),) * (dim % x.ndim) + (slice(k),) if x.ndim else (Ellipsis,)
-    indices = getitem(argsort(x, dim, largest), first)
-    return gather(x, dim, indices), indices
+    first = (slice(None),) * (dim % input.ndim) + (slice(k),) if input.ndim else (Ellipsis,)
+    indices = getitem(argsort(input, dim, largest), first)
+    return gather(input, dim, indices), indices
 
 
 # --- sets and counts ------------------------------------------------------------------------------
 
 
 def unique(
-    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: None = None
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: None = None
 ) -> Any:
-    """The different elements in ascending order; then, if asked for, where each element of x is among them, and
-    how often each occurs.
+    """The different elements in ascending order; then, if asked for, where each element of ``input`` is among
+    them, and how often each occurs.
 
     Raises:
         NotImplementedError: a ``dim`` is given.
     """
     if dim is not None:
         raise NotImplementedError("unique() compares elements, not slices along a dim")
-    made = type(x).result_class
-    values, inverse, counts = np.unique(x._data, return_inverse=True, return_counts=True)
+    made = type(input).result_class
+    values, inverse, counts = np.unique(input._data, return_inverse=True, return_counts=True)
     results = [made(values)]
     if return_inverse:
-        results.append(made(inverse.reshape(x.shape).astype(np.int64, copy=False)))
+        results.append(made(inverse.reshape(input.shape).astype(np.int64, copy=False)))
     if return_counts:
         results.append(made(counts.astype(np.int64, copy=False)))
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, … occurs in a vector of integers, or the sum of ``weights`` there; no gradient.
 
     Raises:
-        RuntimeError: x is no vector of integers of at least 0, or the weights are not as many.
+        RuntimeError: ``input`` is no vector of integers of at least 0, or the weights are not as many.
     """
-    counted = x._data
+    counted = input._data
     if counted.ndim != 1 or counted.dtype.kind not in "iu" or (counted < 0).any() or minlength < 0:
         raise RuntimeError(
-            f"bincount() takes a vector of integers of at least 0, not {x.dtype} of shape {x.shape}"
+            f"bincount() takes a vector of integers of at least 0, not {input.dtype} of shape {input.shape}"
         )
     if weights is None:
-        return type(x).result_class(np.bincount(counted, minlength=minlength))  # type: ignore[return-value]
-    if weights.shape != x.shape:
-        raise RuntimeError(f"bincount() needs a weight for each of {len(x)} elements, not shape {weights.shape}")
+        return type(input).result_class(np.bincount(counted, minlength=minlength))  # type: ignore[return-value]
+    if weights.shape != input.shape:
+        raise RuntimeError(
+            f"bincount() needs a weight for each of {len(input)} elements, not shape {weights.shape}"
+        )
     totals = np.bincount(counted, weights._data, minlength)
     dtype = np.float32 if weights.dtype == np.float32 else np.float64
-    return type(x).result_class(totals.astype(dtype, copy=False))  # type: ignore[return-value]
+    return type(input).result_class(totals.astype(dtype, copy=False))  # type: ignore[return-value]
 
 
 def searchsorted(sorted_sequence: Tensor, values: Any, *, right: bool = False) -> Tensor:

@@ -64,82 +64,86 @@ def vecdot(x: Array, y: Array) -> Array:
     return np.vecdot(x, y)
 
 
-def bmm(x: Tensor, y: Tensor) -> Tensor:
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The matrix products of two batches: (b, n, k) and (b, k, m) to (b, n, m).
 
     Raises:
         RuntimeError: the shapes are not of that form.
     """
-    if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0] or x.shape[2] != y.shape[1]:
-        raise RuntimeError(f"bmm() needs shapes (b, n, k) and (b, k, m), not {x.shape} and {y.shape}")
-    return matmul(x, y)
+    if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
+        raise RuntimeError(f"bmm() needs shapes (b, n, k) and (b, k, m), not {input.shape} and {mat2.shape}")
+    return matmul(input, mat2)
 
 
-def mm(x: Tensor, y: Tensor) -> Tensor:
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices: (n, k) and (k, m) to (n, m).
 
     Raises:
         RuntimeError: an operand is no matrix, or the shapes don't fit.
     """
-    if x.ndim != 2 or y.ndim != 2:
-        raise RuntimeError(f"mm() needs two matrices, not shapes {x.shape} and {y.shape}; use matmul() or @")
-    return matmul(x, y)
+    if input.ndim != 2 or mat2.ndim != 2:
+        raise RuntimeError(
+            f"mm() needs two matrices, not shapes {input.shape} and {mat2.shape}; use matmul() or @"
+        )
+    return matmul(input, mat2)
 
 
-def mv(x: Tensor, y: Tensor) -> Tensor:
+def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector: (n, k) and (k,) to (n,).
 
     Raises:
         RuntimeError: they are none, or the shapes don't fit.
     """
-    if x.ndim != 2 or y.ndim != 1:
-        raise RuntimeError(f"mv() needs a matrix and a vector, not shapes {x.shape} and {y.shape}")
-    return matmul(x, y)
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"mv() needs a matrix and a vector, not shapes {input.shape} and {vec.shape}")
+    return matmul(input, vec)
 
 
-def outer(x: Tensor, y: Tensor) -> Tensor:
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The outer product of two vectors: (n,) and (m,) to (n, m)."""
-    return x.unsqueeze(-1) * y
+    return input.unsqueeze(-1) * vec2
 
 
-def dot(x: Tensor, y: Tensor) -> Tensor:
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors, a 0-d tensor.
 
     Raises:
         RuntimeError: an operand is no vector, or their lengths differ.
     """
-    if x.ndim != 1 or y.ndim != 1:
-        raise RuntimeError(f"dot() needs two vectors, not shapes {x.shape} and {y.shape}")
-    return matmul(x, y)
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"dot() needs two vectors, not shapes {input.shape} and {tensor.shape}")
+    return matmul(input, tensor)
 
 
-def tensordot(x: Tensor, y: Tensor, dims: Any = 2) -> Tensor:
-    """Sum over pairs of dimensions: the last ``dims`` of x with the first of y, or the two lists in ``dims``.
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Sum over pairs of dimensions: the last ``dims`` of a with the first of b, or the two lists in ``dims``.
 
     Raises:
         RuntimeError: the dimensions of a pair differ in size.
     """
     if isinstance(dims, int):
-        ours, theirs = tuple(range(x.ndim - dims, x.ndim)), tuple(range(dims))
+        ours, theirs = tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
     else:
-        ours, theirs = normalize(dims[0], x.ndim), normalize(dims[1], y.ndim)
-    if [x.shape[d] for d in ours] != [y.shape[d] for d in theirs]:
-        raise RuntimeError(f"tensordot() can't pair dimensions {ours} of {x.shape} with {theirs} of {y.shape}")
-    left = [d for d in range(x.ndim) if d not in ours]
-    right = [d for d in range(y.ndim) if d not in theirs]
+        ours, theirs = normalize(dims[0], a.ndim), normalize(dims[1], b.ndim)
+    if [a.shape[d] for d in ours] != [b.shape[d] for d in theirs]:
+        raise RuntimeError(f"tensordot() can't pair dimensions {ours} of {a.shape} with {theirs} of {b.shape}")
+    left = [d for d in range(a.ndim) if d not in ours]
+    right = [d for d in range(b.ndim) if d not in theirs]
     n, m, k = (
         math.prod(sizes)
-        for sizes in ([x.shape[d] for d in left], [y.shape[d] for d in right], [x.shape[d] for d in ours])
+        for sizes in ([a.shape[d] for d in left], [b.shape[d] for d in right], [a.shape[d] for d in ours])
     )
-    product = x.permute(*left, *ours).reshape(n, k) @ y.permute(*theirs, *right).reshape(k, m)
-    return product.reshape([x.shape[d] for d in left] + [y.shape[d] for d in right])
+    product = a.permute(*left, *ours).reshape(n, k) @ b.permute(*theirs, *right).reshape(k, m)
+    return product.reshape([a.shape[d] for d in left] + [b.shape[d] for d in right])
 
 
-def kron(x: Tensor, y: Tensor) -> Tensor:
-    """The Kronecker product: every element of x times all of y, in blocks."""
-    ndim = max(x.ndim, y.ndim)
-    a, b = ((1,) * (ndim - z.ndim) + z.shape for z in (x, y))
-    apart = x.reshape([n for size in a for n in (size, 1)]) * y.reshape([n for size in b for n in (1, size)])
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: every element of ``input`` times all of ``other``, in blocks."""
+    ndim = max(input.ndim, other.ndim)
+    a, b = ((1,) * (ndim - z.ndim) + z.shape for z in (input, other))
+    apart = input.reshape([n for size in a for n in (size, 1)]) * other.reshape(
+        [n for size in b for n in (1, size)]
+    )
     return apart.reshape([n * m for n, m in zip(a, b, strict=True)])
 
 

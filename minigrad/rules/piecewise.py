@@ -134,14 +134,14 @@ def _where(condition: Array, x: Array, y: Array) -> Array:
     return np.where(condition, x, y)
 
 
-def where(condition: Array, x: Any = None, y: Any = None) -> Any:
-    """x where ``condition`` is true, else y, elementwise with broadcasting.
+def where(condition: Array, input: Any = None, other: Any = None) -> Any:
+    """``input`` where ``condition`` is true, else ``other``, elementwise with broadcasting.
 
     A trap worth knowing: ``where(x > 0, sqrt(x), 0)`` has a NaN gradient at x = 0, because 0 · inf reaches x
     through the branch not taken.  Make the branch itself safe: ``sqrt(where(x > 0, x, 1))``.
 
     With the condition alone: the indices of its true elements, a tuple with one tensor for each dimension.
     """
-    if x is None and y is None:
+    if input is None and other is None:
         return condition.nonzero(as_tuple=True)
-    return _where(condition, x, y)
+    return _where(condition, input, other)

@@ -179,8 +179,8 @@ def _euclidean_norm(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     return np.sqrt(add_up(x * x, axis=axes(dim), keepdims=keepdim))
 
 
-def norm(x: Tensor, p: float | str = 2, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """The p-norm (Σ|x|ᵖ)^(1/p) over ``dim``; p = inf is the largest absolute value, "fro" is p = 2.
+def norm(input: Tensor, p: float | str = 2, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """The p-norm (Σ|x|ᵖ)^(1/p) of the elements over ``dim``; p = inf: the largest absolute value, "fro": p = 2.
 
     The gradient at 0 is 0.
 
@@ -188,10 +188,10 @@ def norm(x: Tensor, p: float | str = 2, dim: Any = None, keepdim: bool = False) 
         ValueError: ``p`` is no number above 0.
     """
     if p in (2, "fro"):
-        return _euclidean_norm(x, dim, keepdim)
+        return _euclidean_norm(input, dim, keepdim)
     if isinstance(p, str) or not p > 0:
         raise ValueError(f'norm() needs p > 0 or "fro", not {p!r}')
-    size = x.abs()
+    size = input.abs()
     if p == math.inf:
         return size.amax(dim, keepdim)
     if p == 1:
@@ -291,14 +291,18 @@ def count_nonzero(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     return np.count_nonzero(x, axis=axes(dim), keepdims=keepdim)
 
 
-def var_mean(x: Tensor, dim: Any = None, correction: float = 1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def var_mean(
+    input: Tensor, dim: Any = None, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
     """Variance and mean over ``dim``: (:func:`var`, :func:`mean`)."""
-    return var(x, dim, correction, keepdim), mean(x, dim, keepdim)
+    return var(input, dim, correction, keepdim), mean(input, dim, keepdim)
 
 
-def std_mean(x: Tensor, dim: Any = None, correction: float = 1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def std_mean(
+    input: Tensor, dim: Any = None, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean over ``dim``: (:func:`std`, :func:`mean`)."""
-    return std(x, dim, correction, keepdim), mean(x, dim, keepdim)
+    return std(input, dim, correction, keepdim), mean(input, dim, keepdim)
 
 
 @op(numpy=np.all)

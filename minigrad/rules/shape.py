@@ -119,22 +119,22 @@ def repeat(x: Array, repeats: tuple[int, ...]) -> Array:
     return np.tile(x, repeats)
 
 
-def movedim(x: Tensor, source: Any, destination: Any) -> Tensor:
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """The dimensions ``source`` (an int or several) at the places ``destination``, the others in order.  A view.
 
     Raises:
         RuntimeError: not as many places as dimensions, or one named twice.
         IndexError: there is no such dimension.
     """
-    moved, places = normalize(source, x.ndim), normalize(destination, x.ndim)
+    moved, places = normalize(source, input.ndim), normalize(destination, input.ndim)
     if len(moved) != len(places) or len(set(moved)) < len(moved) or len(set(places)) < len(places):
         raise RuntimeError(
             f"movedim() can't move dimensions {source} to {destination}: one place for each, no twice"
         )
-    order = [d for d in range(x.ndim) if d not in moved]
+    order = [d for d in range(input.ndim) if d not in moved]
     for place_, d in sorted(zip(places, moved, strict=True)):
         order.insert(place_, d)
-    return permute(x, tuple(order))
+    return permute(input, tuple(order))
 
 
 def _diagonal_gradient(g: Array, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Array:
@@ -161,36 +161,36 @@ def diagonal(x: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
 _diagonal_of = diagonal  # under a name that arguments don't hide
 
 
-def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Of a vector, the matrix with it on a diagonal and zeros elsewhere; of a matrix, its diagonal (a copy).
 
     Raises:
-        RuntimeError: x has neither one dimension nor two.
+        RuntimeError: ``input`` has neither one dimension nor two.
     """
-    if x.ndim == 2:
-        return _diagonal_of(x, diagonal).clone()
-    if x.ndim != 1:
-        raise RuntimeError(f"diag() takes a vector or a matrix, not shape {x.shape}")
-    k = np.arange(len(x))
-    n = len(x) + abs(diagonal)
-    return place(x, (k - min(diagonal, 0), k + max(diagonal, 0)), (n, n))
+    if input.ndim == 2:
+        return _diagonal_of(input, diagonal).clone()
+    if input.ndim != 1:
+        raise RuntimeError(f"diag() takes a vector or a matrix, not shape {input.shape}")
+    k = np.arange(len(input))
+    n = len(input) + abs(diagonal)
+    return place(input, (k - min(diagonal, 0), k + max(diagonal, 0)), (n, n))
 
 
-def trace(x: Tensor) -> Tensor:
+def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 
     Raises:
-        RuntimeError: x is no matrix.
+        RuntimeError: ``input`` is no matrix.
     """
-    if x.ndim != 2:
-        raise RuntimeError(f"trace() takes a matrix, not shape {x.shape}")
-    return registry["sum"](diagonal(x))
+    if input.ndim != 2:
+        raise RuntimeError(f"trace() takes a matrix, not shape {input.shape}")
+    return registry["sum"](diagonal(input))
 
 
-def tile(x: Tensor, dims: Any) -> Tensor:
-    """x laid side by side ``dims[i]`` times along dimension i, counted from the last."""
+def tile(input: Tensor, dims: Any) -> Tensor:
+    """``input`` laid side by side ``dims[i]`` times along dimension i, counted from the last."""
     times = (dims,) if isinstance(dims, int) else tuple(dims)
-    return repeat(x, (1,) * (x.ndim - len(times)) + times)
+    return repeat(input, (1,) * (input.ndim - len(times)) + times)
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
@@ -225,8 +225,8 @@ def _pad(x: Array, widths: tuple[tuple[int, int], ...], value: float) -> Array:
     return np.pad(x, widths, constant_values=value)
 
 
-def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """x with ``value`` (0) put around it: (before, after) of the last dimension, then of the one before it, ….
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """``input`` with ``value`` (0) around it: (before, after) of the last dimension, then of the one before it, ….
 
     A negative number takes elements away.
 
@@ -236,20 +236,21 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | No
     """
     if mode != "constant":
         raise NotImplementedError(f'pad() fills with a constant: mode="constant", not {mode!r}')
-    if len(pad) % 2 or len(pad) > 2 * x.ndim:
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise RuntimeError(
-            f"pad() needs two numbers for each of at most {x.ndim} dimensions, not {len(pad)} numbers"
+            f"pad() needs two numbers for each of at most {input.ndim} dimensions, not {len(pad)} numbers"
         )
     widths = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
-    widths = [(0, 0)] * (x.ndim - len(widths)) + widths
-    if any(n + before + after < 0 for n, (before, after) in zip(x.shape, widths, strict=True)):
-        raise RuntimeError(f"pad() by {list(pad)} takes more away than shape {x.shape} has")
+    widths = [(0, 0)] * (input.ndim - len(widths)) + widths
+    if any(n + before + after < 0 for n, (before, after) in zip(input.shape, widths, strict=True)):
+        raise RuntimeError(f"pad() by {list(pad)} takes more away than shape {input.shape} has")
     if any(width < 0 for pair in widths for width in pair):
         kept = [
-            slice(max(-before, 0), n - max(-after, 0)) for n, (before, after) in zip(x.shape, widths, strict=True)
+            slice(max(-before, 0), n - max(-after, 0))
+            for n, (before, after) in zip(input.shape, widths, strict=True)
         ]
-        x = getitem(x, tuple(kept))
-    return _pad(x, tuple((max(before, 0), max(after, 0)) for before, after in widths), value or 0)
+        input = getitem(input, tuple(kept))
+    return _pad(input, tuple((max(before, 0), max(after, 0)) for before, after in widths), value or 0)
 
 
 # --- several tensors in, or out -------------------------------------------------------------------
@@ -325,13 +326,13 @@ def _split(x: Array, sizes: tuple[int, ...], dim: int) -> Any:
     return tuple(np.split(x, list(itertools.accumulate(sizes))[:-1], axis=dim))
 
 
-def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Cut x along ``dim`` into pieces of one size (the last may be smaller) or of the sizes listed.  Views.
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Cut ``tensor`` along ``dim`` into pieces of one size (the last may be smaller) or of those listed.  Views.
 
     Raises:
         RuntimeError: the sizes don't add up to the size of ``dim``, or are not positive.
     """
-    n = x.shape[dim]
+    n = tensor.shape[dim]
     if isinstance(split_size_or_sections, int):
         size = split_size_or_sections
         if size <= 0:
@@ -341,19 +342,19 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
         sizes = tuple(split_size_or_sections)
         if sum(sizes) != n or min(sizes, default=0) < 0:
             raise RuntimeError(f"split() sizes {list(sizes)} must add up to {n}, the size of dimension {dim}")
-    return _split(x, sizes, dim)  # type: ignore[return-value]  # an operation with several results
+    return _split(tensor, sizes, dim)  # type: ignore[return-value]  # an operation with several results
 
 
-def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Cut x along ``dim`` into ``chunks`` pieces of equal size, the last smaller or missing.  Views.
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Cut ``input`` along ``dim`` into ``chunks`` pieces of equal size, the last smaller or missing.  Views.
 
     Raises:
         RuntimeError: ``chunks`` is below 1.
     """
     if chunks < 1:
         raise RuntimeError(f"chunk() needs at least 1 chunk, not {chunks}")
-    n = x.shape[dim]
-    return split(x, -(-n // chunks), dim) if n else split(x, [0] * chunks, dim)
+    n = input.shape[dim]
+    return split(input, -(-n // chunks), dim) if n else split(input, [0] * chunks, dim)
 
 
 @op(view=True, x=lambda g, dim: np.stack(g, axis=dim))
@@ -363,13 +364,13 @@ def _unbind(x: Array, dim: int) -> Any:
     return tuple(moved[i, ...] for i in range(len(moved)))  # the ... has NumPy make 0-d views, not scalars
 
 
-def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices of x along ``dim``, as a tuple.  Views.
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices of ``input`` along ``dim``, as a tuple.  Views.
 
     Raises:
         IndexError: there is no such dimension.
     """
-    if not x.ndim:
+    if not input.ndim:
         raise IndexError("unbind() needs a dimension, and a 0-d tensor has none")
-    normalize(dim, x.ndim)
-    return _unbind(x, dim) if x.shape[dim] else ()  # type: ignore[return-value]
+    normalize(dim, input.ndim)
+    return _unbind(input, dim) if input.shape[dim] else ()  # type: ignore[return-value]
