@@ -230,6 +230,17 @@ def test_the_readmes_programs_run(capsys):
         assert [line for line in printed if line not in program] == []
 
 
+def test_one_line_trains_and_one_line_tests():
+    """On a machine that has only Python, the README's two lines to copy make their environment themselves."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("python3 -m venv .venv && ")]
+    assert [line.split(" && ")[-1] for line in lines] == [
+        ".venv/bin/transformer train",
+        ".venv/bin/python -m pytest",
+    ]
+    assert all(".venv/bin/pip install --quiet -e " in line for line in lines)
+
+
 def test_the_readme_is_a_front_door():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 200
