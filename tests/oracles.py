@@ -1,4 +1,4 @@
-"""What the engine's derivatives are compared with: differences of values, which know no rules; and numbers."""
+"""What derivatives are compared with: differences of values, which know no rules; numbers; and PyTorch."""
 
 import numpy as np
 from tensors import leaf

@@ -1,8 +1,7 @@
-"""The graph: what it keeps alive, what a walk through it does, and what it refuses.
+"""The walk back through the graph: each path counts, each node is visited once, and what is asked for is returned.
 
-A node points to the nodes of its inputs and nothing points back, so memory goes when the last reference goes; the
-tests hold that with the garbage collector off.  A walk visits nodes in falling order of creation, so that a node
-comes after everything that used it; the tests take shapes of graphs on which another order would be wrong.
+A walk visits nodes in falling order of creation, so that a node comes after everything that used it; the tests
+take shapes of graphs on which another order would be wrong.
 """
 
 import itertools

@@ -1,4 +1,8 @@
-"""What a graph keeps alive, and for how long: held with the garbage collector off."""
+"""What a graph keeps alive, and for how long.
+
+A node points to the nodes of its inputs and nothing points back, so memory goes when the last reference goes; the
+tests hold that with the garbage collector off.
+"""
 
 import gc
 import weakref
