@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Self
 
-from transformer.fields import A_SHARE, ABOVE_0, AT_LEAST_0, AT_LEAST_1, check_fields, one_of, option
+from transformer.fields import ABOVE_0, AT_LEAST_0, AT_LEAST_1, FRACTION, check_fields, one_of, option
 from transformer.presets import find_preset
 
 
@@ -34,7 +34,7 @@ class Config:
     d_model: int = option(128, "width of a token's vector", AT_LEAST_1)
     d_ff: int = option(0, "width of the feed-forward layer; 0 means 4 x d_model", AT_LEAST_0)
     context: int = option(128, "tokens that the model is trained to see at once", AT_LEAST_1)
-    dropout: float = option(0.0, "share of each sub-layer's output that is dropped in training", A_SHARE)
+    dropout: float = option(0.0, "share of each sub-layer's output that is dropped in training", FRACTION)
     norm: str = option(
         "post", "LayerNorm after the residual sum (post, the paper) or before (pre)", one_of("post", "pre")
     )

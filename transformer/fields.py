@@ -35,7 +35,7 @@ ANYTHING = Allowed("anything", lambda value: True)
 AT_LEAST_0 = Allowed("at least 0", lambda value: 0 <= value < math.inf)
 AT_LEAST_1 = Allowed("at least 1", lambda value: value >= 1)
 ABOVE_0 = Allowed("a number above 0", lambda value: 0 < value < math.inf)
-A_SHARE = Allowed("at least 0 and below 1", lambda value: 0 <= value < 1)
+FRACTION = Allowed("at least 0 and below 1", lambda value: 0 <= value < 1)
 
 
 def one_of(*choices: str) -> Allowed:

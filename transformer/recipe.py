@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from minigrad import optim
 from transformer.config import Config
-from transformer.fields import A_SHARE, ABOVE_0, AT_LEAST_0, AT_LEAST_1, check_fields, one_of, option
+from transformer.fields import ABOVE_0, AT_LEAST_0, AT_LEAST_1, FRACTION, check_fields, one_of, option
 from transformer.model import Transformer
 from transformer.presets import find_preset
 
@@ -44,12 +44,12 @@ class Recipe:
     weight_decay: float = option(
         0.1, "pull of matrices and tables towards zero; without it AdamW is Adam", AT_LEAST_0
     )
-    momentum: float = option(0.95, "Muon's memory of gradients", A_SHARE)
-    beta1: float = option(0.9, "AdamW's memory of gradients", A_SHARE)
-    beta2: float = option(0.99, "AdamW's memory of squared gradients", A_SHARE)
+    momentum: float = option(0.95, "Muon's memory of gradients", FRACTION)
+    beta1: float = option(0.9, "AdamW's memory of gradients", FRACTION)
+    beta2: float = option(0.99, "AdamW's memory of squared gradients", FRACTION)
     epsilon: float = option(1e-8, "what AdamW adds to the root of the mean squared gradient", ABOVE_0)
     clip_norm: float = option(1.0, "gradients longer than this are scaled down to it; 0: never", AT_LEAST_0)
-    label_smoothing: float = option(0.0, "share of the target's probability spread over all tokens", A_SHARE)
+    label_smoothing: float = option(0.0, "share of the target's probability spread over all tokens", FRACTION)
     evaluate_every: int = option(500, "steps between looks at the held-out text, with a sample each", AT_LEAST_1)
     snapshots: int = option(
         12, "models kept along the way, besides the untrained one, denser early; 0: none", AT_LEAST_0
