@@ -11,7 +11,7 @@ from minigrad import Tensor
 from transformer.checkpoint import Checkpoint, find_checkpoint, load_checkpoint
 from transformer.commands import task, texts
 from transformer.commands.display import bar
-from transformer.commands.options import add_text
+from transformer.commands.options import add_run, add_text, chosen_run
 from transformer.commands.report import (
     describe_baselines,
     describe_measured,
@@ -19,7 +19,6 @@ from transformer.commands.report import (
     describe_source,
     print_scores,
 )
-from transformer.commands.runs import add_run, chosen_run
 from transformer.config import Config
 from transformer.corpus import DataError
 from transformer.data import split_text

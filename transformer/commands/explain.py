@@ -7,7 +7,7 @@ from pathlib import Path
 from webbrowser import open_new_tab
 
 from transformer.commands.display import bar
-from transformer.commands.runs import add_run, chosen_run
+from transformer.commands.options import add_run, chosen_run
 from transformer.explain import ExplainServer, Material, Subject, json_text, page_data, page_html
 from transformer.explain.data import CHAPTERS
 

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from transformer.checkpoint import find_checkpoint, load_checkpoint
+from transformer.commands.options import add_run, chosen_run
 from transformer.commands.report import describe_model
-from transformer.commands.runs import add_run, chosen_run
 from transformer.export import export
 
 HELP = "Write a run's model for PyTorch: weights, config, and the lines that load them."

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from transformer.checkpoint import load_checkpoint
 from transformer.commands.display import bar
 from transformer.commands.interactive import talk
+from transformer.commands.options import add_run, chosen_run
 from transformer.commands.report import printable
-from transformer.commands.runs import add_run, chosen_run
 from transformer.generation import Sampling, StopFilter, Writer
 
 HELP = "Continue a prompt, or talk."

@@ -6,9 +6,8 @@ import argparse
 
 from transformer.checkpoint import load_checkpoint
 from transformer.commands.display import draw, take_steps
-from transformer.commands.options import add_fields, chosen
+from transformer.commands.options import add_fields, add_new_run, chosen, new_run
 from transformer.commands.report import describe_model, describe_recipe
-from transformer.commands.runs import add_new_run, new_run
 from transformer.induction import induction_scores, without_heads
 from transformer.model import Transformer
 from transformer.phrases import counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from transformer.checkpoint import load_checkpoint
-from transformer.commands.runs import add_run, chosen_run
+from transformer.commands.options import add_run, chosen_run
 
 HELP = "Show how a run's tokenizer sees a text."
 

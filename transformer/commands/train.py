@@ -10,7 +10,7 @@ from pathlib import Path
 from transformer.baselines import Baseline
 from transformer.commands import task, texts
 from transformer.commands.display import draw, take_steps
-from transformer.commands.options import add_fields, add_text, chosen
+from transformer.commands.options import add_fields, add_new_run, add_text, chosen, new_run
 from transformer.commands.report import (
     describe_baselines,
     describe_measured,
@@ -20,7 +20,6 @@ from transformer.commands.report import (
     describe_tokenizer,
     print_scores,
 )
-from transformer.commands.runs import add_new_run, new_run
 from transformer.config import Config
 from transformer.directory import RunDirectory
 from transformer.footprint import check_memory
