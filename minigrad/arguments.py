@@ -57,7 +57,7 @@ def extent(arguments: Sequence[Any]) -> tuple[int, ...]:
         RuntimeError: a size is negative.
         TypeError: a size is no integer.
     """
-    shape_ = sizes(arguments)
-    if shape_ and min(shape_) < 0:
-        raise RuntimeError(f"a tensor can't have a negative size: {shape_}")
-    return shape_
+    shape = sizes(arguments)
+    if shape and min(shape) < 0:
+        raise RuntimeError(f"a tensor can't have a negative size: {shape}")
+    return shape

@@ -27,7 +27,6 @@ def bind(operation: Op[...], args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     Raises:
         TypeError: an argument is missing, unknown or given twice.
     """
-    given = dict(kwargs)
     if operation.variadic:
         names = operation.parameters[1:]
         tensors, args = tuple(args), ()
@@ -36,7 +35,7 @@ def bind(operation: Op[...], args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         if len(args) > len(names):
             raise TypeError(f"{operation.name}() takes ({', '.join(names)}), but {len(args)} arguments were given")
     bound = dict(zip(names, args, strict=False))
-    for name, value in given.items():
+    for name, value in kwargs.items():
         target = name
         if target not in names:
             target = ALIASES.get(name, name)
@@ -90,9 +89,9 @@ def promote(operation: Op[...], inputs: Sequence[Any], values: list[Any]) -> Non
     dtype = result_dtype(present)
     if operation.promote == "float" and category(dtype) < 2:
         dtype = get_default_dtype()
-    weak = not any(isinstance(value, np.ndarray) for value in present)  # where(condition, 1.0, 0.0)
+    only_numbers = not any(isinstance(value, np.ndarray) for value in present)  # as in where(condition, 1.0, 0.0)
     for i in operands:
-        if operation.variadic or (weak and values[i] is not None):
+        if operation.variadic or (only_numbers and values[i] is not None):
             values[i] = np.asarray(values[i], dtype)  # also a number: einsum and stack look at its shape
         elif isinstance(values[i], np.ndarray) and values[i].dtype != dtype:
             values[i] = values[i].astype(dtype)

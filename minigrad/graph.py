@@ -10,6 +10,9 @@ refers to it, and there is no tape to reset and no cycle to collect.
 :func:`backward_pass` walks it.  Every node carries the number of its creation, and a node is always made after
 its inputs; so taking the highest number first visits each node after everything that used its output.  That is
 all of reverse-mode differentiation: no recursion, no second pass, no sorting beforehand.
+
+The gradient of the final result with respect to what an operation gave is called the *cotangent* of that here: the
+operation's rules turn it into the gradients of its inputs.
 """
 
 from __future__ import annotations
@@ -58,7 +61,8 @@ class TensorBase:
         self._data: np.ndarray[Any, np.dtype[Any]] = data
         self._node = node
         self._requires_grad = requires_grad
-        # [how often the memory was written in place, how often recorded]: shared by an owner and its views.
+        # [how many writes in place the memory has had, how many of them were recorded in the graph]: one list for
+        # all tensors that share the memory.
         self._version = [0, 0] if version is None else version
         self._view: View | None = None  # how this tensor came to share another's memory
         self._hooks: list[Callable[[Array], Array]] | None = None  # of a leaf; others keep them in their node
@@ -268,9 +272,12 @@ class Arrivals:
         self.heap: list[tuple[int, Node]] = []  # the nodes in `pending`, the latest made on top
 
     def deliver(self, parent: Parent, gradient: Array, fresh: bool) -> None:
-        """Add to what ``parent`` has received: the one place that knows broadcasting, dtypes and ownership."""
+        """Add to what ``parent`` has received: the one place that knows broadcasting, dtypes and ownership.
+
+        ``fresh`` says that nobody else has the array, so that it may be added into.
+        """
         like: Any = parent if type(parent) is Node else parent._data  # type: ignore[union-attr]
-        if gradient.shape != like.shape:
+        if gradient.shape != like.shape:  # what follows may give a view, or NumPy's scalar: neither is fresh
             gradient, fresh = sum_to(gradient, like.shape), False
         if gradient.dtype is not like.dtype and gradient.dtype != like.dtype:
             gradient, fresh = gradient.astype(like.dtype), False
@@ -357,7 +364,7 @@ def backward_pass(
                 raise freed(node) if node.saved is None else modified_since(node)
             if node.trace is not None:
                 anomaly.check_saved(node)
-            if type(cotangent) is list:
+            if type(cotangent) is list:  # of an operation with several results
                 cotangent = zeros_for_none(cotangent, node)
             op = node.plan.op
             gradients = (op.pullback_as_tensors if create_graph else op.pullback)(node, cotangent, useful)

@@ -388,9 +388,8 @@ def extreme(
     dim = aliases.pop("axis", aliases.pop("other", dim))
     keepdim = aliases.pop("keepdims", keepdim)
     if aliases:
-        raise TypeError(
-            f"{reduction.name[1:]}() has no argument '{next(iter(aliases))}'; it takes (x, dim, keepdim)"
-        )
+        name = reduction.name.removeprefix("a")
+        raise TypeError(f"{name}() has no argument '{next(iter(aliases))}'; it takes (x, dim, keepdim)")
     if dim is None:
         return reduction(x)
     if isinstance(dim, TensorBase):

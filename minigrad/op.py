@@ -1,8 +1,8 @@
 """What an operation is: a NumPy function, and one local derivative for each differentiable argument.
 
-    tanh   = op(x=lambda g, out: g * (1 - out * out))(np.tanh)
-    mul    = op(x=lambda g, y: g * y, y=lambda g, x: g * x)(np.multiply)
-    matmul = op(x=lambda g, y: g @ y.mT, y=lambda g, x: x.mT @ g)(np.matmul)
+    @op(x=lambda g, y: g @ y.mT, y=lambda g, x: x.mT @ g)
+    def matmul(x, y):
+        return np.matmul(x, y)
 
 A *rule* is a vector-Jacobian product.  It receives ``g``, the gradient of the final result with respect to this
 operation's output (the cotangent), and returns the gradient with respect to one argument.  What else it needs it
@@ -13,7 +13,8 @@ Rules are plain NumPy.  In a normal backward pass they receive arrays and run at
 derivative is to be differentiated again (``create_graph=True``) the same rules receive Tensors, and the NumPy
 calls in them come back here through NumPy's dispatch protocol and are recorded like any others.
 
-A rule does not care about broadcasting, dtypes, ownership or freeing: the engine does, once for all.
+A rule does not care about broadcasting, dtypes, ownership or freeing: the engine does, once for all.  An
+elementwise operation is a single row: :mod:`minigrad.rules.rows`.
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ class Op(Generic[P]):
         self.promote = promote
         self.view = view
         self.internal = internal
+        # By the number of arguments, and a number with bit i set if argument i wants a gradient; of two arguments
+        # also by that number alone, which is quicker to find.
         self.plans: dict[tuple[int, int], Plan] = {}
         self.pair_plans: list[Plan | None] = [None] * 4
 
@@ -140,6 +143,7 @@ class Op(Generic[P]):
     # --- forward: compute, and record -------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+        # The short cut: two tensors of one floating dtype, whose places in the graph no recorded write has moved.
         if self.takes_pairs and not kwargs and len(args) == 2:
             x, y = args
             if type(x) is type(y) is TensorBase.result_class and not (x._version[1] or y._version[1]):
@@ -196,7 +200,7 @@ class Op(Generic[P]):
         wanted = 0
         for position, argument in enumerate(inputs):
             if isinstance(argument, TensorBase):
-                if argument._version[1]:
+                if argument._version[1]:  # of a view, a recorded write to its memory has moved its place
                     argument.refresh()
                 values[position] = data = argument._data
                 if first is None:
@@ -214,7 +218,7 @@ class Op(Generic[P]):
         return values, first, wanted
 
     def of_pair(self, x: Any, y: Any, a: Array, b: Array) -> Any:
-        """The same for two tensors of one floating dtype, written out: the commonest call by far."""
+        """Return the result for two tensors of one floating dtype: the commonest call by far, so written out."""
         try:
             out = self.forward(a, b)
         except ValueError as error:
@@ -319,7 +323,7 @@ class Op(Generic[P]):
         ]
 
     def pullback_as_tensors(self, node: Node, g: Array, useful: set[Parent] | None) -> Sequence[Any]:
-        """The same as :meth:`pullback`, recorded: saved arrays become Tensors at their old place in the graph."""
+        """Return the same as :meth:`pullback`, recorded: saved arrays become Tensors at their old places."""
         assert node.saved is not None
         values = list(node.saved)
         for k, (position, name) in enumerate(zip(node.plan.values, node.plan.names, strict=True)):

@@ -24,7 +24,7 @@ class Plan(NamedTuple):
     arguments: tuple[int, ...]  # the positions of those arguments
     values: tuple[int, ...]  # the positions of the values to save; the output's is one after the last argument's
     names: tuple[str, ...]  # what those values are called
-    rules: tuple[tuple[Rule, tuple[int | slice, ...]], ...]  # and where a rule's values are among the saved ones
+    rules: tuple[tuple[Rule, tuple[int | slice, ...]], ...]  # each with where its values are among the saved ones
     record: Callable[..., Node]  # (inputs, values, version, shape, dtype) → the node of a call
     pull: Callable[[Array, Sequence[Any]], Sequence[Any]]  # (g, saved) → the gradients of all `arguments`
     modified: Callable[[Sequence[Any]], bool]  # (versions) → whether a saved value was written since
@@ -44,7 +44,8 @@ def plan_for(
         op: the operation, called with ``n`` arguments.
         n: how many these are.
         arguments: the positions of those that want a gradient.
-        positions: where the value of each name stands: among the arguments, or after them; several have a range.
+        positions: where the value of each name stands: among the arguments, or after them.  Any number of tensors
+            under one name, as of ``cat``, have a range.
         rules: one for each of ``arguments``, or a joint one.
         results: of a joint rule, which of the gradients that it returns belong to ``arguments``.
     """
@@ -84,7 +85,12 @@ def plan_for(
 
 
 # A plan is carried out for every recorded operation and every step back.  Loops over its short tuples would cost
-# more than the arithmetic on a small array; so each is written out as one expression when the plan is made.
+# more than the arithmetic on a small array; so each is written out as one expression when the plan is made.  These
+# are the three for x * y where only x wants a gradient, whose rule, g * y, names y:
+#
+#     record: Node(plan, (inputs[0]._node or inputs[0],), (values[1],), (y's counter, what it says,), shape, dtype)
+#     pull: (rules[0](g, saved[0]),)
+#     modified: versions[0][0] != versions[1]
 
 
 def write_out_recording(
@@ -137,7 +143,7 @@ def write_out_check(n: int) -> Callable[[Sequence[Any]], bool]:
 
 
 def rule_names(rule: Rule) -> tuple[str, ...]:
-    """Return what a rule names besides the cotangent.
+    """Return which values a rule names: its parameters but for the cotangent, and ``wanted``, which is no value.
 
     >>> rule_names(lambda g, y, x_shape: g)
     ('y', 'x_shape')

@@ -382,9 +382,8 @@ class Tensor(InPlaceMethods):
                 was freed; or a tensor that a rule needs has been modified in place.
         """
         outputs, cotangents = start_of_backward([self], [gradient], create_graph)
-        for leaf, grad in backward_pass(
-            outputs, cotangents, create_graph=create_graph, retain_graph=bool(retain_graph)
-        ).items():
+        gradients = backward_pass(outputs, cotangents, create_graph=create_graph, retain_graph=bool(retain_graph))
+        for leaf, grad in gradients.items():
             accumulate(leaf, grad)
 
     def retain_grad(self) -> None:
@@ -447,14 +446,10 @@ class HookHandle:
 
 def add_hook(tensor: Tensor, hook: Callable[[Any], Any]) -> HookHandle:
     """Have ``hook`` called with the tensor's gradient, an array or with ``create_graph`` a Tensor."""
-    owner = tensor if tensor._node is None else None
-    hooks = tensor._hooks if owner is not None else tensor._node.hooks  # type: ignore[union-attr]
-    if hooks is None:
-        hooks = []
-        if owner is not None:
-            tensor._hooks = hooks
-        else:
-            tensor._node.hooks = hooks  # type: ignore[union-attr]
+    if tensor._node is None:
+        hooks = tensor._hooks = tensor._hooks or []
+    else:
+        hooks = tensor._node.hooks = tensor._node.hooks or []
     hooks.append(hook)
     return HookHandle(hooks, hook)
 

@@ -98,9 +98,10 @@ class Trainer:
         return math.fsum(losses), gradients[0]
 
     def differentiate_share(self, ids: Tensor, targets: Tensor, n_total: int) -> tuple[float, list[Tensor]]:
-        """Return what a share of a batch adds to the batch's loss and gradients, so many sequences at once.
+        """Return what a share of a batch adds to the batch's loss and gradients.
 
-        They are the sums of the parts', each weighted by its part of the batch's ``n_total`` counted targets.
+        It is cut into parts of ``sequences_at_once``.  Their losses and gradients are summed, each weighted by the
+        part's share of the batch's ``n_total`` counted targets.
         """
         parts: Iterable[Batch] = [(ids, targets)]
         if self.sequences_at_once:

@@ -83,9 +83,9 @@ class Arithmetic(TensorBase):
 
         The derivative in x is 0 where y = 0; a constant y never needs ln x, so negative bases are fine.
         """
-        return (
-            x**y if np.asarray(x).dtype != np.bool_ or np.asarray(y).dtype != np.bool_ else np.greater_equal(x, y)
-        )
+        if np.asarray(x).dtype == np.asarray(y).dtype == np.bool_:
+            return np.greater_equal(x, y)  # only False to the power of True is False
+        return x**y
 
     @op(numpy=np.floor_divide, promote="common")
     @quietly

@@ -168,6 +168,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 
 def _plus_product(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """Return beta · input + alpha · product; with beta = 0 ``input`` does not count, whatever is in it."""
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else (input if beta == 1 else input * beta) + scaled
 

@@ -42,7 +42,7 @@ def unary(
     def forward(x: Array) -> Array:
         return function(x)
 
-    forward.__name__ = ""  # the row's
+    forward.__name__ = ""  # so that the row gives it its own: Op.__set_name__
     forward.__doc__ = f"{meaning}, elementwise{'' if x else '; no gradient'}."
     rules = {} if x is None else {"x": x}
     return Op(quietly(forward) if quiet else forward, rules, numpy=named_by(function), promote=promote)

@@ -73,6 +73,7 @@ def roll(x: Array, shifts: Any, dims: Any = None) -> Array:
 
 
 def _negative(shifts: Any) -> Any:
+    """Return the shifts, one or several, the other way."""
     return -shifts if isinstance(shifts, int) else tuple(-shift for shift in shifts)
 
 
@@ -129,7 +130,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     moved, places = normalize(source, input.ndim), normalize(destination, input.ndim)
     if len(moved) != len(places) or len(set(moved)) < len(moved) or len(set(places)) < len(places):
         raise RuntimeError(
-            f"movedim() can't move dimensions {source} to {destination}: one place for each, no twice"
+            f"movedim() can't move dimensions {source} to {destination}: one place for each, and none twice"
         )
     order = [d for d in range(input.ndim) if d not in moved]
     for place_, d in sorted(zip(places, moved, strict=True)):
@@ -216,6 +217,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 def _pad_gradient(g: Array, x_shape: tuple[int, ...], widths: tuple[tuple[int, int], ...]) -> Array:
+    """Cut off what was put around."""
     return g[tuple(slice(before, before + n) for (before, _), n in zip(widths, x_shape, strict=True))]
 
 
