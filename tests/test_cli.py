@@ -341,6 +341,7 @@ def test_a_text_that_cannot_be_learned(
         (["train", "--norm", "sideways"], "sideways"),
         (["train", "--preset", "huge"], "huge"),
         (["train", "--tokenizer", "bpe", "--vocab-size", "100"], "256"),
+        (["train", "--vocab-size", "500"], "add --tokenizer bpe"),
     ],
 )
 def test_an_option_that_makes_no_sense(

@@ -103,6 +103,11 @@ def start(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
     files: list[Path] | None = arguments.text
     if arguments.out is not None:
         RunDirectory(arguments.out).check_unused()
+    if arguments.vocab_size is not None and arguments.tokenizer != "bpe":
+        raise ValueError(
+            f"--vocab-size {arguments.vocab_size} is for byte pairs: add --tokenizer bpe (of characters "
+            "there are as many tokens as the text has different ones)"
+        )
     asked = Config.preset(preset, **{"vocab_size": DEFAULT_VOCAB_SIZE, **chosen(arguments, Config)})
     recipe = Recipe.preset(preset, asked.d_model, **chosen(arguments, Recipe))
     corpus = texts.read(files)
