@@ -36,16 +36,8 @@ def bind(operation: Op[...], args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
             raise TypeError(f"{operation.name}() takes ({', '.join(names)}), but {len(args)} arguments were given")
     bound = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
-        target = name
-        if target not in names:
-            target = ALIASES.get(name, name)
-        if target == "dim" and target not in names and "dims" in names:
-            target = "dims"
-        if target not in names and name in FIRST_ARGUMENT:
-            target = names[0]
-        if target not in names and name in SECOND_ARGUMENT and len(names) > 1:
-            target = names[1]
-        if target not in names:
+        target = name if name in names else translated(name, names)
+        if target is None:
             raise TypeError(f"{operation.name}() has no argument '{name}'; it takes ({', '.join(names)})")
         if target in bound:
             raise TypeError(f"{operation.name}() got two values for argument '{target}'")
@@ -54,6 +46,18 @@ def bind(operation: Op[...], args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     if missing:
         raise TypeError(f"{operation.name}() needs the argument '{missing[0]}'; it takes ({', '.join(names)})")
     return tensors + tuple(bound[name] if name in bound else operation.defaults[name] for name in names)
+
+
+def translated(name: str, names: Sequence[str]) -> str | None:
+    """Return which of an operation's ``names`` is meant by PyTorch's or NumPy's ``name``; None if none is."""
+    target = ALIASES.get(name, name)
+    if target == "dim" and "dim" not in names:
+        target = "dims"
+    if target in names:
+        return target
+    if name in FIRST_ARGUMENT and names:
+        return names[0]
+    return names[1] if name in SECOND_ARGUMENT and len(names) > 1 else None
 
 
 def no_tensor(operation: Op[...], inputs: Sequence[Any]) -> TypeError:

@@ -92,7 +92,10 @@ class TensorBase:
 
 
 class View:
-    """How a view was made, so that its place in the graph can be found anew after a write to its memory."""
+    """How a view was made, so that its place in the graph can be found anew after a write to its memory.
+
+    Only what writes in place needs it: :mod:`minigrad.inplace`.
+    """
 
     __slots__ = ("base", "inputs", "op", "output", "seen")
 
@@ -290,11 +293,13 @@ class Arrivals:
             if type(parent) is Node:
                 heappush(self.heap, (-parent.number, parent))
         elif parent in owned and type(gradient) is np.ndarray:
-            np.add(present, gradient, present)
+            present += gradient  # in place
         else:
-            pending[parent] = total = pending[parent] + gradient
-            # The sum of 0-d arrays is a NumPy scalar, which nothing can be added into.
-            (owned.add if type(total) is np.ndarray else owned.discard)(parent)
+            pending[parent] = total = present + gradient
+            if type(total) is np.ndarray:
+                owned.add(parent)
+            else:  # the sum of 0-d arrays is a NumPy scalar, which nothing can be added into
+                owned.discard(parent)
 
     def deliver_result(self, node: Node, cotangent: Array) -> None:
         """Put the cotangent of one result among those of its operation; None stands for a result not used."""
@@ -375,13 +380,13 @@ def backward_pass(
                     # A rule's result is a new array unless it handed the cotangent on or made a view of something.
                     fresh = gradient is not cotangent and type(gradient) is np.ndarray and gradient.base is None
                     arrivals.deliver(parent, gradient, fresh)
-            if not (retain_graph or create_graph):  # a second pass gets as far as here, and can say what is wrong
-                node.saved, node.versions = None, ()
+            if not (retain_graph or create_graph):
+                node.saved, node.versions = None, ()  # by which a second pass knows what is wrong
 
-        for leaf in [place for place in arrivals.pending if not isinstance(place, Node)]:
-            results[leaf] = arrivals.take(leaf, leaf._hooks)
+        for leaf in list(arrivals.pending):  # no node is left among them
+            results[leaf] = arrivals.take(leaf, leaf._hooks)  # type: ignore[union-attr]
     if create_graph:
-        return apart(results, cotangents)
+        return copy_shared(results, cotangents)
     return {
         place: gradient if place in arrivals.owned else np.array(gradient) for place, gradient in results.items()
     }
@@ -395,7 +400,7 @@ def zeros_for_none(cotangents: Sequence[Array | None], node: Node) -> list[Array
     ]
 
 
-def apart(gradients: dict[Parent, Array], cotangents: Sequence[Array]) -> dict[Parent, Array]:
+def copy_shared(gradients: dict[Parent, Array], cotangents: Sequence[Array]) -> dict[Parent, Array]:
     """Copy those gradients that share their memory with another one or with a cotangent."""
     taken = {id(cotangent._version) for cotangent in cotangents}
     for parent, gradient in gradients.items():

@@ -266,26 +266,29 @@ class Op(Generic[P]):
             results.append(result)
         return tuple(results)
 
-    def make_plan(self, n: int, mask: int) -> Plan:
-        """Work out, once for each set of arguments that want a gradient, what to save and what to run."""
-        wanted = [i for i in range(n) if mask >> i & 1]
+    def make_plan(self, n: int, wanted: int) -> Plan:
+        """Work out, once for each set of arguments that want a gradient, what to save and what to run.
+
+        Those of the ``n`` arguments want one that have their bit set in ``wanted``.
+        """
+        wanting = [i for i in range(n) if wanted >> i & 1]
         positions = self.positions(n)
         if self.variadic:
-            results = arguments = tuple(i for i in wanted if i in positions[self.parameters[0]])
+            results = arguments = tuple(i for i in wanting if i in positions[self.parameters[0]])
         else:
             differentiable = [self.parameters.index(name) for name in self.differentiable]
-            arguments = tuple(i for i in wanted if i in differentiable)
-            if len(arguments) < len(wanted) and differentiable:
-                name = self.parameters[next(i for i in wanted if i not in differentiable)]
+            arguments = tuple(i for i in wanting if i in differentiable)
+            if len(arguments) < len(wanting) and differentiable:
+                name = self.parameters[next(i for i in wanting if i not in differentiable)]
                 raise RuntimeError(f"{self.name} has no derivative with respect to '{name}': pass {name}.detach()")
             results = tuple(differentiable.index(i) for i in arguments)
         if self.joint is None:
             plan = plan_for(self, n, arguments, positions, [self.rules[self.parameters[i]] for i in arguments])
         else:
             plan = plan_for(self, n, arguments, positions, [self.bind_wanted(self.joint, arguments)], results)
-        self.plans[(n, mask)] = plan
+        self.plans[(n, wanted)] = plan
         if self.takes_pairs:
-            self.pair_plans[mask] = plan
+            self.pair_plans[wanted] = plan
         return plan
 
     def positions(self, n: int) -> dict[str, Any]:

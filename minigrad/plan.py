@@ -50,25 +50,29 @@ def plan_for(
         results: of a joint rule, which of the gradients that it returns belong to ``arguments``.
     """
     values: dict[int, str] = {}  # position → name
-    shapes: dict[int, None] = {}
+    shapes: dict[int, None] = {}  # position: of the mere shapes that are saved after the values
+
+    def source(name: str) -> tuple[int | range, bool]:
+        """Return where the value stands that a rule's ``name`` stands for, and whether only its shape is meant."""
+        only_shape = name not in positions
+        return positions[name.removesuffix("_shape") if only_shape else name], only_shape
+
     for rule in rules:
         for name in rule_names(rule):
-            source = name.removesuffix("_shape") if name not in positions else name
-            at = positions[source]
+            at, only_shape = source(name)
             for i in at if isinstance(at, range) else (at,):
-                if name == source:
-                    values[i] = name
-                else:
+                if only_shape:
                     shapes[i] = None
+                else:
+                    values[i] = name
     values = dict(sorted(values.items()))  # so that the output comes after all arguments
     kept, shaped = list(values), list(shapes)
 
     def where(name: str) -> int | slice:
         """Return where the value called ``name`` is among the saved ones."""
-        shape = name not in positions
-        at = positions[name.removesuffix("_shape") if shape else name]
+        at, only_shape = source(name)
         start = at.start if isinstance(at, range) else at
-        k = len(kept) + shaped.index(start) if shape else kept.index(start)
+        k = len(kept) + shaped.index(start) if only_shape else kept.index(start)
         return slice(k, k + len(at)) if isinstance(at, range) else k
 
     calls = tuple((rule, tuple(map(where, rule_names(rule)))) for rule in rules)

@@ -15,7 +15,7 @@ from minigrad import special
 from minigrad.graph import Array, TensorBase
 from minigrad.op import op, quietly
 from minigrad.rules.comparison import Comparisons
-from minigrad.rules.piecewise import Piecewise, masked, no_gradient
+from minigrad.rules.piecewise import Piecewise, masked, zero_gradient
 from minigrad.rules.rows import binary, real, unary
 
 # --- arithmetic -------------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ from minigrad.rules.rows import binary, real, unary
 def pow_gradient_of_x(g: Array, x: Array, y: Array) -> Array:
     """d/dx xʸ = y xʸ⁻¹, and 0 where y = 0, also at x = 0."""
     if isinstance(y, int | float):
-        return g * (y * x ** (y - 1)) if y != 0 else no_gradient(g)
+        return g * (y * x ** (y - 1)) if y != 0 else zero_gradient(g)
     # At y = 0 the formula gives 0 by itself, and the right derivatives, unless x⁻² is infinite or NaN.
     flat = np.logical_and(y == 0, np.logical_not(x * x >= np.finfo(x.dtype).tiny))
     return g * np.where(flat, 0, y * np.where(flat, 1, x) ** (y - 1))
@@ -215,22 +215,22 @@ class Rounding(TensorBase):
 
     __slots__ = ()
 
-    floor = unary(np.floor, "The largest integer not above x (the gradient is 0)", x=no_gradient)
-    ceil = unary(np.ceil, "The smallest integer not below x (the gradient is 0)", x=no_gradient)
+    floor = unary(np.floor, "The largest integer not above x (the gradient is 0)", x=zero_gradient)
+    ceil = unary(np.ceil, "The smallest integer not below x (the gradient is 0)", x=zero_gradient)
 
-    @op(numpy=np.sign, x=no_gradient)
+    @op(numpy=np.sign, x=zero_gradient)
     def sign(x: Array) -> Array:
         """−1, 0 or 1, elementwise; the gradient is 0."""
         return np.sign(x) if x.dtype != np.bool_ else x.copy()
 
-    @op(numpy=(np.trunc, np.fix), x=no_gradient)
+    @op(numpy=(np.trunc, np.fix), x=zero_gradient)
     def trunc(x: Array) -> Array:
         """The integer next to x on the side of 0, elementwise; the gradient is 0."""
         return np.trunc(x)
 
     fix = trunc
 
-    @op(numpy=(np.rint, np.round, np.around), x=no_gradient)
+    @op(numpy=(np.rint, np.round, np.around), x=zero_gradient)
     def round(x: Array, decimals: int = 0) -> Array:
         """The nearest integer (or multiple of 10^−decimals), elementwise, halves to even; the gradient is 0."""
         return np.round(x, decimals)
@@ -251,12 +251,10 @@ def identity(x: Array) -> Array:
     return x
 
 
-def _cast(x: Array, dtype: np.dtype[Any]) -> Array:
+@op(x=lambda g: g)  # the engine brings g to the dtype of x
+def cast(x: Array, dtype: np.dtype[Any]) -> Array:
     """x in another dtype."""
     return x.astype(dtype)
-
-
-cast = op(x=lambda g: g)(_cast)  # the engine brings g to the dtype of x
 
 
 class Elementwise(Arithmetic, Exponentials, Trigonometry, Activations, Piecewise, Rounding, Comparisons):

@@ -25,7 +25,7 @@ def masked(g: Array, mask: Any) -> Array:
     return np.where(mask, g, 0)
 
 
-def no_gradient(g: Array) -> Array:
+def zero_gradient(g: Array) -> Array:
     """Return 0 for every element of g, also for an infinite one: what a function that is flat hands back."""
     return masked(g, False)
 

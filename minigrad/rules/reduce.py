@@ -64,7 +64,7 @@ def check_not_empty(x: Array, dim: Any, name: str) -> None:
         raise IndexError(f"{name}() over dim {dim} of shape {x.shape} is one of no elements")
 
 
-def keep(reduced: Array, shape: tuple[int, ...], dim: Any) -> Array:
+def keep_dims(reduced: Array, shape: tuple[int, ...], dim: Any) -> Array:
     """Reshape a result reduced over ``dim`` so that it broadcasts against the original ``shape``."""
     dims = normalize(dim, len(shape))
     return np.reshape(reduced, tuple(1 if d in dims else n for d, n in enumerate(shape)))
@@ -72,7 +72,7 @@ def keep(reduced: Array, shape: tuple[int, ...], dim: Any) -> Array:
 
 def spread(g: Array, shape: tuple[int, ...], dim: Any) -> Array:
     """Copy a reduced gradient to every element that was reduced."""
-    return np.broadcast_to(keep(g, shape, dim), shape)
+    return np.broadcast_to(keep_dims(g, shape, dim), shape)
 
 
 @op(numpy=np.sum, x=lambda g, x_shape, dim: spread(g, x_shape, dim))
@@ -102,7 +102,9 @@ def _freedom(x: Array, dim: Any, correction: float) -> Any:
 
 @op(
     promote="float",
-    x=lambda g, x, dim, correction: keep(g, x.shape, dim) * (2 / _freedom(x, dim, correction)) * _centered(x, dim),
+    x=lambda g, x, dim, correction: (
+        keep_dims(g, x.shape, dim) * (2 / _freedom(x, dim, correction)) * _centered(x, dim)
+    ),
 )
 @quietly
 def var(x: Array, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Array:
@@ -116,7 +118,7 @@ def var(x: Array, dim: Any = None, correction: float = 1, keepdim: bool = False)
 
 def _std_gradient(g: Array, x: Array, out: Array, dim: Any, correction: float) -> Array:
     """d std / dx = (x − mean) / ((n − correction) · std), and 0 where the deviation is 0."""
-    out, g = keep(out, x.shape, dim), keep(g, x.shape, dim)
+    out, g = keep_dims(out, x.shape, dim), keep_dims(g, x.shape, dim)
     scale = np.where(out == 0, 0, g / (np.where(out == 0, 1, out) * _freedom(x, dim, correction)))
     return scale * _centered(x, dim)
 
@@ -130,9 +132,9 @@ def std(x: Array, dim: Any = None, correction: float = 1, keepdim: bool = False)
 
 def _share_among_ties(g: Array, x: Array, out: Array, dim: Any) -> Array:
     """Give the gradient to the elements that equal the extreme value, in equal parts."""
-    ties = x == keep(out, x.shape, dim)
+    ties = x == keep_dims(out, x.shape, dim)
     number = np.maximum(np.sum(ties, axis=axes(dim), keepdims=True), 1).astype(g.dtype)
-    return np.where(ties, keep(g, x.shape, dim) / number, 0)
+    return np.where(ties, keep_dims(g, x.shape, dim) / number, 0)
 
 
 @op(numpy=(np.max, np.amax), x=_share_among_ties)
@@ -151,11 +153,11 @@ def amin(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
 
 def _softmax_below(x: Array, out: Array, dim: Any) -> Array:
     """Return exp(x − logsumexp(x)): the softmax, and 0 where all of x is −∞."""
-    out = keep(out, x.shape, dim)
+    out = keep_dims(out, x.shape, dim)
     return np.exp(x - np.where(out == -np.inf, 0, out))
 
 
-@op(promote="float", x=lambda g, x, out, dim: keep(g, x.shape, dim) * _softmax_below(x, out, dim))
+@op(promote="float", x=lambda g, x, out, dim: keep_dims(g, x.shape, dim) * _softmax_below(x, out, dim))
 @quietly
 def logsumexp(x: Array, dim: Any, keepdim: bool = False) -> Array:
     """ln Σ eˣ over ``dim``, without overflow; −inf, with gradient 0, where every element is −inf."""
@@ -168,7 +170,7 @@ def logsumexp(x: Array, dim: Any, keepdim: bool = False) -> Array:
 
 def _norm_gradient(g: Array, x: Array, out: Array, dim: Any) -> Array:
     """d‖x‖/dx = x / ‖x‖, and 0 at x = 0."""
-    out, g = keep(out, x.shape, dim), keep(g, x.shape, dim)
+    out, g = keep_dims(out, x.shape, dim), keep_dims(g, x.shape, dim)
     return x * np.where(out == 0, 0, g / np.where(out == 0, 1, out))
 
 
@@ -257,7 +259,7 @@ def _product_of_others(x: Array, dim: Any) -> Array:
     return _back(before * np.flip(np.cumprod(reverse, -1), -1), x.shape, order)
 
 
-@op(numpy=np.prod, x=lambda g, x, dim: keep(g, x.shape, dim) * _product_of_others(x, dim))
+@op(numpy=np.prod, x=lambda g, x, dim: keep_dims(g, x.shape, dim) * _product_of_others(x, dim))
 @quietly
 def prod(x: Array, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """Product over ``dim``; of integers and booleans in int64.  ``dtype`` casts the elements first.

@@ -60,8 +60,8 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
         ),
     ],
     "it is 0 throughout": [
-        ("rules/piecewise.py", "no_gradient", "masked(g, False) → -masked(g, False)"),
-        ("rules/piecewise.py", "no_gradient", "masked(g, False) → 0.5 * masked(g, False)"),
+        ("rules/piecewise.py", "zero_gradient", "masked(g, False) → -masked(g, False)"),
+        ("rules/piecewise.py", "zero_gradient", "masked(g, False) → 0.5 * masked(g, False)"),
     ],
     "an exchange is its own inverse, in either order": [
         ("rules/shape.py", "transpose, rule of x", "dim0 ↔ dim1"),
@@ -115,8 +115,9 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
                 "if gradient.dtype is not like.dtype and gradient.dtype != like.dtype: → if True:",
                 "if fresh: → if False:",
                 "if parent in owned and type(gradient) is np.ndarray: → if False:",
-                "owned.add if type(total) is np.ndarray else owned.discard → owned.discard",
+                "if type(total) is np.ndarray: → if False:",
                 "owned.add(parent) → pass",
+                "owned.add(parent) → pass  (2)",
                 f"{DTYPES} → gradient.dtype is not like.dtype or gradient.dtype != like.dtype",
                 f"{DTYPES} → gradient.dtype != like.dtype",
                 f"{DTYPES} → gradient.dtype is not like.dtype",
@@ -222,9 +223,9 @@ HARMLESS: dict[str, list[tuple[str, str, str]]] = {
         ("op.py", "of_pair", "if type(out) is not np.ndarray: → if True:"),
     ],
     "the same plan, made once more": [
-        ("op.py", "make_plan", "self.plans[n, mask] = plan → pass"),
+        ("op.py", "make_plan", "self.plans[n, wanted] = plan → pass"),
         ("op.py", "make_plan", "if self.takes_pairs: → if False:"),
-        ("op.py", "make_plan", "self.pair_plans[mask] = plan → pass"),
+        ("op.py", "make_plan", "self.pair_plans[wanted] = plan → pass"),
         ("op.py", "of_pair", "self.pair_plans[wanted] or self.make_plan(2, wanted) → self.make_plan(2, wanted)"),
         (
             "op.py",
@@ -322,7 +323,7 @@ JUDGED: dict[tuple[str, str], str] = {
     ("rules/piecewise.py", "maximum, rule of y"): "bc080902",
     ("rules/piecewise.py", "minimum, rule of x"): "0be4f7c7",
     ("rules/piecewise.py", "minimum, rule of y"): "09ebfd31",
-    ("rules/piecewise.py", "no_gradient"): "cf2d5169",
+    ("rules/piecewise.py", "zero_gradient"): "cf2d5169",
     ("rules/elementwise.py", "pow_gradient_of_x"): "f7b90865",
     ("rules/indexing.py", "is_basic"): "10bb51f4",
     ("rules/indexing.py", "place"): "e0f909b4",

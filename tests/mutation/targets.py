@@ -8,8 +8,8 @@ DECLARERS = ("op", "kernel", "unary", "real", "binary")  # the calls in which ru
 # … and these functions of the engine.
 ENGINE = {
     "minigrad/graph.py": [
-        "sum_to", "deliver", "deliver_result", "take", "backward_pass", "zeros_for_none", "apart", "leading_to",
-        "modified_since", "refresh", "replay", "pick",
+        "sum_to", "deliver", "deliver_result", "take", "backward_pass", "zeros_for_none", "copy_shared",
+        "leading_to", "modified_since", "refresh", "replay", "pick",
     ],
     "minigrad/inplace.py": [
         "owner", "positions", "check_writable", "replace", "keep_old_value", "assign", "record_overwrite",
@@ -59,7 +59,7 @@ SWAPS = {
 # Functions and methods that may be left out: f(x, …) → x, x.f(…) → x.
 DROPS = {
     "flip", "cumsum", "cumprod", "exp", "transpose", "sqrt", "floor", "sign", "moveaxis", "swapaxes",
-    "tril", "triu", "roll", "squeeze", "expand_dims", "keep", "astype", "copy", "broadcast_to", "vecdot",
+    "tril", "triu", "roll", "squeeze", "expand_dims", "keep_dims", "astype", "copy", "broadcast_to", "vecdot",
     "recurrence", "log",
 }  # fmt: skip
 COMPARISONS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)]
@@ -72,8 +72,8 @@ EXTRA = [
         "np.sum(gradient, axis=dims)",
         "gradient[tuple(0 if d in dims else slice(None) for d in range(gradient.ndim))]",
     ),
-    ("minigrad/graph.py", "deliver", "np.add(present, gradient, present)", "pending[parent] = gradient"),
-    ("minigrad/graph.py", "deliver", "total = pending[parent] + gradient", "total = gradient"),
+    ("minigrad/graph.py", "deliver", "present += gradient", "pending[parent] = gradient"),
+    ("minigrad/graph.py", "deliver", "total = present + gradient", "total = gradient"),
     ("minigrad/graph.py", "deliver", "elif parent in owned and type", "elif type"),
     ("minigrad/graph.py", "deliver", "if fresh:\n", "if True:\n"),
     ("minigrad/graph.py", "deliver", "gradient, fresh = sum_to(gradient, like.shape), False", "pass"),
