@@ -70,7 +70,7 @@ class TensorBase:
         """The derivatives that backward passes have added up here: a tensor of the same shape, or None."""
 
     def refresh(self) -> TensorBase:
-        """Bring a view's place in the graph up to date, if its memory has been written since, and return it."""
+        """Return the tensor, a view with its place in the graph brought up to date after writes to its memory."""
         view = self._view
         if view is not None and view.seen != self._version[1]:
             view.base.refresh()

@@ -162,7 +162,7 @@ class Methods(Operators):
         """
         if not self.ndim:
             return self.reshape(1)
-        (start,), (end,) = reduce.normalize(start_dim, self.ndim), reduce.normalize(end_dim, self.ndim)
+        (start,), (end,) = reduce.normalize_dims(start_dim, self.ndim), reduce.normalize_dims(end_dim, self.ndim)
         if start > end:
             raise RuntimeError(f"flatten() needs start_dim <= end_dim, not {start_dim} and {end_dim}")
         joined = int(np.prod(self.shape[start : end + 1]))
@@ -179,7 +179,7 @@ class Methods(Operators):
             IndexError: there is no such dimension.
             RuntimeError: the product of the sizes is another than its size.
         """
-        (dim,) = reduce.normalize(dim, self.ndim)
+        (dim,) = reduce.normalize_dims(dim, self.ndim)
         try:
             apart = np.broadcast_to(0, self.shape[dim]).reshape(sizes((sizes_,))).shape  # works out the −1
         except ValueError:

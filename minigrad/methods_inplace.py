@@ -186,6 +186,7 @@ class InPlaceMethods(Methods):
 
     def uniform_(self, low: Any = 0.0, high: Any = 1.0, *, generator: Any = None) -> Self:
         """Overwrite the elements by uniform numbers in [low, high)."""
+        # Here, because random.py makes tensors, and so imports this file.
         from minigrad.random import rand
 
         return self.copy_(rand(self.shape, generator=generator, dtype=self.dtype) * (high - low) + low)

@@ -143,6 +143,15 @@ class Op(Generic[P]):
     # --- forward: compute, and record -------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+        """Compute the result, and record it if an argument wants a gradient.
+
+        Of an operation with several results it is a tuple; of an internal one on arrays alone, an array.
+
+        Raises:
+            TypeError: there is no tensor among the arguments, or they don't fit the parameters.
+            RuntimeError: the forward function refuses the values (from its ValueError).
+            IndexError: there is no such dimension.
+        """
         # The short cut: two tensors of one floating dtype, whose places in the graph no recorded write has moved.
         if self.takes_pairs and not kwargs and len(args) == 2:
             x, y = args

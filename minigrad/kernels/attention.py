@@ -61,8 +61,8 @@ class Piece(NamedTuple):
 
     queries: slice
     keys: slice
-    exponentials: np.ndarray[Any, Any]  # (…, queries, keys): the weights before they are divided by
-    total: np.ndarray[Any, Any]  # (…, queries, 1): their row sums
+    exponentials: np.ndarray[Any, Any]  # (…, queries, keys): the weights, each times the total of its row
+    total: np.ndarray[Any, Any]  # (…, queries, 1): the row sums of these
 
 
 def pieces(n_queries: int, n_keys: int, is_causal: bool) -> list[tuple[slice, slice]]:
@@ -108,6 +108,7 @@ def _attention_backward(
     for gradient in (dkey, dvalue):
         if gradient is not None:
             gradient[..., saved[-1].keys.stop :, :] = 0  # keys that no query may see
+    # The last queries first, which see the most keys: their products fill the memory that all others are added to.
     for number, (queries, keys, weights, total) in enumerate(reversed(saved)):
         share = g[..., queries, :] / total
         drop = part_of(kept, queries, keys)

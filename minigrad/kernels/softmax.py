@@ -11,11 +11,11 @@ import numpy as np
 from minigrad.graph import Array
 from minigrad.kernels.linear import constant
 from minigrad.op import op, quietly
-from minigrad.rules.reduce import normalize
+from minigrad.rules.reduce import normalize_dims
 
 
 @functools.cache
-def unshifted(dtype: np.dtype[Any]) -> float:
+def largest_unshifted(dtype: np.dtype[Any]) -> float:
     """Return how large |x| may be for e^x, and any sum of such, to be far from both ends of ``dtype``."""
     return math.log(float(np.finfo(dtype).max)) / 3 if dtype.itemsize >= 4 else 0.0
 
@@ -29,7 +29,7 @@ def exponentiate(x: Array, dim: int = -1, allowed: Array = None) -> Array:
     """
     shift: Array = 0
     if x.size:
-        bound = unshifted(x.dtype)
+        bound = largest_unshifted(x.dtype)
         if not (x.max() <= bound and x.min() >= -bound):  # also if one is NaN
             shift = row_shifts(x, dim, bound, allowed)
             x -= shift
@@ -104,7 +104,7 @@ def log_softmax_composed(x: Array, dim: int) -> Array:
 def log_softmax(x: Array, dim: int) -> Array:
     """xᵢ − ln Σⱼ e^xⱼ along ``dim``: the logarithm of :func:`softmax`, without overflow or ln 0."""
     out: Any = np.array(x, ndmin=1)
-    (axis,) = normalize(dim, out.ndim)
+    (axis,) = normalize_dims(dim, out.ndim)
     if out.shape[axis]:
         largest = np.max(out, axis=dim, keepdims=True)
         np.maximum(largest, np.finfo(out.dtype).min, out=largest)

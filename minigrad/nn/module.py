@@ -273,7 +273,7 @@ class Call(NamedTuple):
 
 
 def note_call(module: Module, first: int, result: Any) -> None:
-    """Note on the nodes of what ``module`` returned, a tensor or several, that it did."""
+    """Note on the nodes behind ``result`` that a call of ``module`` returned it, with nodes from ``first`` on."""
     for tensor in tensors_in(result):
         node = tensor._node
         if node is not None and node.number > first:

@@ -10,7 +10,9 @@ import numpy as np
 from minigrad.graph import Array, TensorBase
 from minigrad.op import op, registry
 from minigrad.rules.piecewise import masked
-from minigrad.rules.reduce import normalize
+from minigrad.rules.reduce import normalize_dims
+
+# Of rules/shape.py, which imports this file, operations are looked up in the registry.
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
@@ -111,7 +113,7 @@ def one_dim(dim: int, ndim: int) -> int:
     Raises:
         IndexError: there is no such dimension.
     """
-    return (*normalize(dim, ndim), 0)[0]
+    return (*normalize_dims(dim, ndim), 0)[0]
 
 
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:

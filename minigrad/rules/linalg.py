@@ -12,7 +12,7 @@ import numpy as np
 
 from minigrad.graph import Array
 from minigrad.op import kernel, op
-from minigrad.rules.reduce import normalize
+from minigrad.rules.reduce import normalize_dims
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
@@ -124,7 +124,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if isinstance(dims, int):
         ours, theirs = tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
     else:
-        ours, theirs = normalize(dims[0], a.ndim), normalize(dims[1], b.ndim)
+        ours, theirs = normalize_dims(dims[0], a.ndim), normalize_dims(dims[1], b.ndim)
     if [a.shape[d] for d in ours] != [b.shape[d] for d in theirs]:
         raise RuntimeError(f"tensordot() can't pair dimensions {ours} of {a.shape} with {theirs} of {b.shape}")
     left = [d for d in range(a.ndim) if d not in ours]

@@ -20,10 +20,10 @@ add_up: Any = np.add.reduce  # np.sum without its detour through Python
 multiply_up: Any = np.multiply.reduce
 
 
-def normalize(dim: Any, ndim: int) -> tuple[int, ...]:
+def normalize_dims(dim: Any, ndim: int) -> tuple[int, ...]:
     """Return the dimensions that ``dim`` means, each counted from the front.
 
-    >>> normalize(-1, 3), normalize(None, 2), normalize([0, -1], 3)
+    >>> normalize_dims(-1, 3), normalize_dims(None, 2), normalize_dims([0, -1], 3)
     ((2,), (0, 1), (0, 2))
     """
     if dim is None:
@@ -42,7 +42,7 @@ def axes(dim: Any) -> Any:
 
 def count(shape: tuple[int, ...], dim: Any) -> int:
     """Return how many elements each result of a reduction over ``dim`` is made from."""
-    return math.prod(shape[d] for d in normalize(dim, len(shape)))
+    return math.prod(shape[d] for d in normalize_dims(dim, len(shape)))
 
 
 def widened(x: Array, dtype: Any) -> Array:
@@ -66,7 +66,7 @@ def check_not_empty(x: Array, dim: Any, name: str) -> None:
 
 def keep_dims(reduced: Array, shape: tuple[int, ...], dim: Any) -> Array:
     """Reshape a result reduced over ``dim`` so that it broadcasts against the original ``shape``."""
-    dims = normalize(dim, len(shape))
+    dims = normalize_dims(dim, len(shape))
     return np.reshape(reduced, tuple(1 if d in dims else n for d, n in enumerate(shape)))
 
 
@@ -165,7 +165,7 @@ def logsumexp(x: Array, dim: Any, keepdim: bool = False) -> Array:
     shift = np.where(np.isfinite(largest), largest, 0)
     total = add_up(np.exp(x - shift), axis=axes(dim), keepdims=True)
     result = np.log(total) + shift
-    return result if keepdim else np.squeeze(result, axis=normalize(dim, x.ndim))
+    return result if keepdim else np.squeeze(result, axis=normalize_dims(dim, x.ndim))
 
 
 def _norm_gradient(g: Array, x: Array, out: Array, dim: Any) -> Array:
@@ -250,7 +250,7 @@ def _product_of_others(x: Array, dim: Any) -> Array:
 
     Nothing is divided, so zeros are exact, and the derivatives of this function are too.
     """
-    flat, order = _last(x, normalize(dim, x.ndim))
+    flat, order = _last(x, normalize_dims(dim, x.ndim))
     if 0 in x.shape:
         return x
     one = np.ones((*flat.shape[:-1], 1), x.dtype)

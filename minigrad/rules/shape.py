@@ -11,7 +11,7 @@ import numpy as np
 from minigrad.graph import Array
 from minigrad.op import kernel, op, registry
 from minigrad.rules.indexing import getitem, place
-from minigrad.rules.reduce import normalize
+from minigrad.rules.reduce import normalize_dims
 
 if TYPE_CHECKING:
     from minigrad.tensor import Tensor
@@ -56,7 +56,7 @@ def unsqueeze(x: Array, dim: int) -> Array:
 @op(numpy=np.squeeze, view=True, x=lambda g, x_shape: np.reshape(g, x_shape))
 def squeeze(x: Array, dim: Any = None) -> Array:
     """Without the dimensions of size 1: all, or those in ``dim`` that have it.  A view."""
-    dims = normalize(dim, x.ndim)
+    dims = normalize_dims(dim, x.ndim)
     return np.squeeze(x, axis=tuple(d for d in dims if x.shape[d] == 1))
 
 
@@ -127,7 +127,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         RuntimeError: not as many places as dimensions, or one named twice.
         IndexError: there is no such dimension.
     """
-    moved, places = normalize(source, input.ndim), normalize(destination, input.ndim)
+    moved, places = normalize_dims(source, input.ndim), normalize_dims(destination, input.ndim)
     if len(moved) != len(places) or len(set(moved)) < len(moved) or len(set(places)) < len(places):
         raise RuntimeError(
             f"movedim() can't move dimensions {source} to {destination}: one place for each, and none twice"
@@ -374,5 +374,5 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if not input.ndim:
         raise IndexError("unbind() needs a dimension, and a 0-d tensor has none")
-    normalize(dim, input.ndim)
+    normalize_dims(dim, input.ndim)
     return _unbind(input, dim) if input.shape[dim] else ()  # type: ignore[return-value]
