@@ -125,6 +125,14 @@ def test_a_power_of_exponent_0_is_flat_everywhere(x):
     assert [g.item() for g in mg.autograd.grad(first, [base, exponent])] == [0, 0]
 
 
+def test_the_power_0_of_a_number_is_flat_and_stays_in_the_graph():
+    """x ** 0, the exponent a number: the gradient is 0, and so is its derivative in the cotangent."""
+    base, cotangent = leaf([0.0, 2.0]), leaf([1.0, -3.0])
+    (first,) = mg.autograd.grad(base**0, base, cotangent, create_graph=True)
+    assert first.tolist() == [0, 0]
+    assert mg.autograd.grad(first, cotangent, mg.tensor([5.0, -7.0]))[0].tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("x", [1e-160, 1e-200, -1e-200, -2.0])
 def test_a_power_of_exponent_0_has_no_curvature_even_where_that_of_others_is_infinite(x):
     """d²xʸ/dx² = y (y − 1) xʸ⁻² is 0 at y = 0, and not 0 · ∞ where x⁻² is more than a float holds."""
@@ -213,6 +221,7 @@ def test_a_constant_base_has_all_its_digits(base):
 def test_a_negative_power_of_zero_falls_without_bound():
     """0ʸ is ∞ for y < 0 and 0 for y > 0, and its derivative in y below 0 is −∞."""
     assert gradient_of(lambda y: mg.tensor([0.0]).double() ** y, [-0.5]) == [[-np.inf]]
+    assert gradient_of(lambda y: mg.tensor([0.0]).double() ** y, [0.0, 2.0]) == [[0, 0]]
     assert gradient_of(lambda y: 0.0**y, [-0.5, 0.0, 2.0]) == [[-np.inf, 0, 0]]
     np.testing.assert_array_equal(gradient_of(lambda y: (-2.0) ** y, [2.0]), [[np.nan]])
 
