@@ -110,16 +110,18 @@ def write_out_recording(
     versions = []
     for i in values:
         if i <= n:  # of what the forward function saved of its own nobody else knows
-            counter = (
-                f"inputs[{i}]._version" if i in arguments else f"getattr(inputs[{i}], '_version', NEVER_WRITTEN)"
-            )
-            counter = "version" if i == n else counter
+            if i == n:
+                counter = "version"
+            elif i in arguments:
+                counter = f"inputs[{i}]._version"
+            else:
+                counter = f"getattr(inputs[{i}], '_version', NEVER_WRITTEN)"
             versions.append(f"{counter}, {counter}[0]")
     parts = [f"({', '.join(part)},)" if part else "()" for part in (parents, saved, versions)]
-    made: Callable[..., Node] = eval(
-        f"lambda plan, inputs, values, version, shape, dtype: Node(plan, {', '.join(parts)}, shape, dtype)"
+    return written_out(
+        f"lambda plan, inputs, values, version, shape, dtype: Node(plan, {', '.join(parts)}, shape, dtype)",
+        {"Node": Node, "NEVER_WRITTEN": NEVER_WRITTEN},
     )
-    return made
 
 
 def write_out_rules(
@@ -135,14 +137,22 @@ def write_out_rules(
         body = f"({', '.join(written)},)" if written else "()"
     else:
         body = f"[gradients[i] for gradients in [{written[0]}] for i in {results!r}]"
-    made: Callable[..., Sequence[Any]] = eval(f"lambda g, saved: {body}", {"rules": rules})
-    return made
+    return written_out(f"lambda g, saved: {body}", {"rules": rules})
 
 
 def write_out_check(n: int) -> Callable[[Sequence[Any]], bool]:
     """Return the function (versions) → whether one of n saved values was written since it was saved."""
     tests = [f"versions[{2 * k}][0] != versions[{2 * k + 1}]" for k in range(n)]
-    made: Callable[[Sequence[Any]], bool] = eval(f"lambda versions: {' or '.join(tests) or False}")
+    return written_out(f"lambda versions: {' or '.join(tests) or False}", {})
+
+
+def written_out(source: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """Return the lambda that ``source`` is, in which ``names`` are known.
+
+    In a traceback or profile its file has this one's name with the source after it: a place in this package, which
+    anomaly mode does not take for the user's.
+    """
+    made: Callable[..., Any] = eval(compile(source, f"{__file__}: {source}", "eval"), names)
     return made
 
 

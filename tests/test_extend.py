@@ -225,6 +225,13 @@ def test_the_trap_of_where_is_named_with_the_users_line():
         mg.where(x > 0, mg.where(x > 0, x, 1).sqrt(), 0).sum().backward()
 
 
+def test_of_a_rule_that_calls_operations_the_users_line_is_named():
+    """To differentiate a derivative, a rule runs on tensors: on behalf of who asked for the derivative."""
+    x = mg.tensor([0.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"div gives inf at \(0,\).*test_extend\.py.*MARK"), detect_anomaly():
+        mg.autograd.grad(x.sqrt(), x, create_graph=True)  # MARK
+
+
 def test_a_forward_value_is_blamed_on_the_operation_where_it_appears():
     x = mg.tensor([1.0, -1.0], requires_grad=True)
     with pytest.raises(RuntimeError, match=r"log gives nan at \(1,\)"), detect_anomaly():
