@@ -18,6 +18,7 @@ ALIASES = {"axis": "dim", "keepdims": "keepdim", "a_min": "min", "a_max": "max",
 FIRST_ARGUMENT = ("input", "a", "x1", "tensors")
 SECOND_ARGUMENT = ("other", "b", "x2", "exponent")
 
+# What is never brought to a dtype by itself: Python's numbers, which are weak, and options.
 PLAIN_TYPES = frozenset({float, int, bool, type(None), tuple, str})
 
 
@@ -27,13 +28,12 @@ def bind(operation: Op[...], args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     Raises:
         TypeError: an argument is missing, unknown or given twice.
     """
-    if operation.variadic:
-        names = operation.parameters[1:]
-        tensors, args = tuple(args), ()
-    else:
-        names, tensors = operation.parameters, ()
-        if len(args) > len(names):
-            raise TypeError(f"{operation.name}() takes ({', '.join(names)}), but {len(args)} arguments were given")
+    names: Sequence[str] = operation.parameters
+    tensors: tuple[Any, ...] = ()
+    if operation.variadic:  # its options are given by keyword
+        names, tensors, args = names[1:], tuple(args), ()
+    elif len(args) > len(names):
+        raise TypeError(f"{operation.name}() takes ({', '.join(names)}), but {len(args)} arguments were given")
     bound = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         target = name if name in names else translated(name, names)

@@ -67,7 +67,7 @@ def mask_without_padding(attention_mask: Tensor, shape: Sequence[int], causal: b
     return mask & causal_mask(shape[1], mask.device) if causal else mask
 
 
-def linear(d_in: int, d_out: int, bias: bool) -> nn.Linear:
+def xavier_linear(d_in: int, d_out: int, bias: bool) -> nn.Linear:
     """Return x Wᵀ + b with Xavier's initial weights, which keep the size of vectors, and b = 0."""
     layer = nn.Linear(d_in, d_out, bias=bias)
     nn.init.xavier_uniform_(layer.weight)
@@ -86,10 +86,10 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.n_heads, self.d_k = config.n_heads, config.d_k
         self.causal = config.causal
-        self.W_Q = linear(config.d_model, config.d_model, config.bias)
-        self.W_K = linear(config.d_model, config.d_model, config.bias)
-        self.W_V = linear(config.d_model, config.d_model, config.bias)
-        self.W_O = linear(config.d_model, config.d_model, config.bias)
+        self.W_Q = xavier_linear(config.d_model, config.d_model, config.bias)
+        self.W_K = xavier_linear(config.d_model, config.d_model, config.bias)
+        self.W_V = xavier_linear(config.d_model, config.d_model, config.bias)
+        self.W_O = xavier_linear(config.d_model, config.d_model, config.bias)
 
     def extra_repr(self) -> str:
         return f"n_heads={self.n_heads}, d_k={self.d_k}, causal={self.causal}"

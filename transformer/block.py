@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
-from transformer.attention import MultiHeadAttention, linear
+from transformer.attention import MultiHeadAttention, xavier_linear
 from transformer.cache import BlockCache
 from transformer.capture import NOTHING, Capture
 from transformer.config import Config
@@ -18,8 +18,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.expand = linear(config.d_model, config.d_ff, bias=True)
-        self.contract = linear(config.d_ff, config.d_model, bias=True)
+        self.expand = xavier_linear(config.d_model, config.d_ff, bias=True)
+        self.contract = xavier_linear(config.d_ff, config.d_model, bias=True)
         self.activation = F.relu if config.activation == "relu" else F.gelu
 
     def extra_repr(self) -> str:

@@ -44,7 +44,7 @@ class TrainingData(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The model's."""
+        """What makes the model's tokens of text."""
 
     @property
     def characters_per_token(self) -> float:

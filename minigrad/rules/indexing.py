@@ -54,10 +54,10 @@ def _elsewhere(g: Array, at: Any) -> Array:
 
 def _still_there(g: Array, at: Any) -> Array:
     """Return g at the flat positions ``at``, and 0 for a value that a later one at its position overwrote."""
-    board = np.empty(math.prod(g.shape), np.intp)  # at each position the last one to be written there
+    last = np.empty(math.prod(g.shape), np.intp)  # at each position, which value was the last to be written there
     order = np.arange(at.size).reshape(at.shape)
-    board[at] = order
-    return masked(np.reshape(g, -1)[at], board[at] == order)
+    last[at] = order
+    return masked(np.reshape(g, -1)[at], last[at] == order)
 
 
 @op(x=_elsewhere, value=_still_there)

@@ -231,7 +231,7 @@ def recurrence(a: Array, x: Array) -> Array:
     return out
 
 
-def _last(x: Array, dims: tuple[int, ...]) -> tuple[Array, list[int]]:
+def _join_last(x: Array, dims: tuple[int, ...]) -> tuple[Array, list[int]]:
     """Return x with ``dims`` joined into one last dimension, and the order of dimensions that it had before."""
     order = [d for d in range(x.ndim) if d not in dims] + list(dims)
     moved = np.transpose(x, order)
@@ -239,7 +239,7 @@ def _last(x: Array, dims: tuple[int, ...]) -> tuple[Array, list[int]]:
     return np.reshape(moved, (*moved.shape[:kept], math.prod(moved.shape[kept:]))), order
 
 
-def _back(flat: Array, shape: tuple[int, ...], order: list[int]) -> Array:
+def _unjoin(flat: Array, shape: tuple[int, ...], order: list[int]) -> Array:
     """Undo :func:`_last`."""
     moved = np.reshape(flat, tuple(shape[d] for d in order))
     return np.transpose(moved, tuple(order.index(d) for d in range(len(order))))
@@ -250,13 +250,13 @@ def _product_of_others(x: Array, dim: Any) -> Array:
 
     Nothing is divided, so zeros are exact, and the derivatives of this function are too.
     """
-    flat, order = _last(x, normalize_dims(dim, x.ndim))
+    flat, order = _join_last(x, normalize_dims(dim, x.ndim))
     if 0 in x.shape:
         return x
     one = np.ones((*flat.shape[:-1], 1), x.dtype)
     before = np.cumprod(np.concatenate([one, flat[..., :-1]], axis=-1), -1)
     reverse = np.concatenate([one, np.flip(flat, -1)[..., :-1]], axis=-1)
-    return _back(before * np.flip(np.cumprod(reverse, -1), -1), x.shape, order)
+    return _unjoin(before * np.flip(np.cumprod(reverse, -1), -1), x.shape, order)
 
 
 @op(numpy=np.prod, x=lambda g, x, dim: keep_dims(g, x.shape, dim) * _product_of_others(x, dim))

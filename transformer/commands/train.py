@@ -99,7 +99,7 @@ def start(arguments: argparse.Namespace) -> AbstractContextManager[Run]:
     Raises:
         ValueError: an option, or the text, makes no sense.
     """
-    preset = arguments.preset or "small" if arguments.depth is None else arguments.depth
+    preset = (arguments.preset or "small") if arguments.depth is None else arguments.depth
     files: list[Path] | None = arguments.text
     if arguments.out is not None:
         RunDirectory(arguments.out).check_unused()
