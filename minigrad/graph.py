@@ -91,28 +91,6 @@ class TensorBase:
         return self._data.dtype
 
 
-class View:
-    """How a view was made, so that its place in the graph can be found anew after a write to its memory.
-
-    Only what writes in place needs it: :mod:`minigrad.inplace`.
-    """
-
-    __slots__ = ("base", "inputs", "op", "output", "seen")
-
-    def __init__(self, base: TensorBase, op: Op[...], inputs: Sequence[Any], output: int | None) -> None:
-        self.base = base
-        self.op = op
-        self.inputs = inputs  # the operation's other arguments
-        self.output = output  # which of its results, if it has several
-        self.seen = base._version[1]  # recorded writes at the time
-
-    def replay(self, base: Any) -> Any:
-        """Make the same view of another array or tensor."""
-        operation = self.op if isinstance(base, TensorBase) else self.op.forward
-        made = operation(base, *self.inputs)
-        return made if self.output is None else made[self.output]
-
-
 Parent: TypeAlias = "Node | TensorBase"  # the node that made an input, or the input itself where it is a leaf
 
 
@@ -187,42 +165,6 @@ class Node:
         return f"<{self.name()} {self.number}>"
 
 
-class AccumulateGrad:
-    """Where a gradient arrives: in ``next_functions`` it stands for a leaf, which is its ``variable``."""
-
-    def __init__(self, variable: TensorBase) -> None:
-        self.variable = variable
-        self.next_functions = ()
-
-    def name(self) -> str:
-        """Return "AccumulateGrad"."""
-        return "AccumulateGrad"
-
-    def __repr__(self) -> str:
-        return "<AccumulateGrad>"
-
-
-def freed(node: Node) -> RuntimeError:
-    """Return the error of a node whose saved values are gone."""
-    return RuntimeError(
-        f"this graph was already used by a backward pass, which freed what {node.op.name} had saved; "
-        "pass retain_graph=True to the first backward if you need a second one"
-    )
-
-
-def modified_since(node: Node) -> RuntimeError:
-    """Return the error of a saved value that was written in place since."""
-    versions, op = node.versions, node.plan.op
-    k = next(k for k in range(0, len(versions), 2) if versions[k][0] != versions[k + 1])
-    name = node.plan.names[k // 2]
-    what = "result" if name == "out" else f"input '{name}'"
-    return RuntimeError(
-        f"the gradient of {op.name} needs its {what}, but that tensor was modified in place after {op.name} used "
-        f"it (output shape {tuple(node.shape)}; it is at version {versions[k][0]}, version {versions[k + 1]} is "
-        "needed); modify a copy instead: x = x.clone()"
-    )
-
-
 # --- the walk -------------------------------------------------------------------------------------
 
 
@@ -232,20 +174,6 @@ def sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
     stretched = tuple(extra + i for i, n in enumerate(shape) if n == 1 and gradient.shape[extra + i] != 1)
     dims = (*range(extra), *stretched)
     return np.reshape(np.sum(gradient, axis=dims), shape) if dims else np.reshape(gradient, shape)
-
-
-def below(start: Parent) -> list[Parent]:
-    """Return ``start`` and everything that it was computed from: nodes, the latest first, and then leaves."""
-    found: dict[Parent, None] = {start: None}
-    pending = [start]
-    while pending:
-        place = pending.pop()
-        if isinstance(place, Node):
-            for parent in place.parents:
-                if parent not in found:
-                    found[parent] = None
-                    pending.append(parent)
-    return sorted(found, key=lambda place: -place.number if isinstance(place, Node) else 1)
 
 
 def leading_to(targets: Sequence[Parent], outputs: Iterable[Parent]) -> set[Parent]:
@@ -409,3 +337,78 @@ def copy_shared(gradients: dict[Parent, Array], cotangents: Sequence[Array]) -> 
                 gradients[parent] = np.copy(gradient)  # type: ignore[call-overload]
             taken.add(id(gradient._version))
     return gradients
+
+
+# --- around the walk: errors, what lies below a node, views ---------------------------------------
+
+
+def freed(node: Node) -> RuntimeError:
+    """Return the error of a node whose saved values are gone."""
+    return RuntimeError(
+        f"this graph was already used by a backward pass, which freed what {node.op.name} had saved; "
+        "pass retain_graph=True to the first backward if you need a second one"
+    )
+
+
+def modified_since(node: Node) -> RuntimeError:
+    """Return the error of a saved value that was written in place since."""
+    versions, op = node.versions, node.plan.op
+    k = next(k for k in range(0, len(versions), 2) if versions[k][0] != versions[k + 1])
+    name = node.plan.names[k // 2]
+    what = "result" if name == "out" else f"input '{name}'"
+    return RuntimeError(
+        f"the gradient of {op.name} needs its {what}, but that tensor was modified in place after {op.name} used "
+        f"it (output shape {tuple(node.shape)}; it is at version {versions[k][0]}, version {versions[k + 1]} is "
+        "needed); modify a copy instead: x = x.clone()"
+    )
+
+
+def below(start: Parent) -> list[Parent]:
+    """Return ``start`` and everything that it was computed from: nodes, the latest first, and then leaves."""
+    found: dict[Parent, None] = {start: None}
+    pending = [start]
+    while pending:
+        place = pending.pop()
+        if isinstance(place, Node):
+            for parent in place.parents:
+                if parent not in found:
+                    found[parent] = None
+                    pending.append(parent)
+    return sorted(found, key=lambda place: -place.number if isinstance(place, Node) else 1)
+
+
+class AccumulateGrad:
+    """Where a gradient arrives: in ``next_functions`` it stands for a leaf, which is its ``variable``."""
+
+    def __init__(self, variable: TensorBase) -> None:
+        self.variable = variable
+        self.next_functions = ()
+
+    def name(self) -> str:
+        """Return "AccumulateGrad"."""
+        return "AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
+
+
+class View:
+    """How a view was made, so that its place in the graph can be found anew after a write to its memory.
+
+    Only what writes in place needs it: :mod:`minigrad.inplace`.
+    """
+
+    __slots__ = ("base", "inputs", "op", "output", "seen")
+
+    def __init__(self, base: TensorBase, op: Op[...], inputs: Sequence[Any], output: int | None) -> None:
+        self.base = base
+        self.op = op
+        self.inputs = inputs  # the operation's other arguments
+        self.output = output  # which of its results, if it has several
+        self.seen = base._version[1]  # recorded writes at the time
+
+    def replay(self, base: Any) -> Any:
+        """Make the same view of another array or tensor."""
+        operation = self.op if isinstance(base, TensorBase) else self.op.forward
+        made = operation(base, *self.inputs)
+        return made if self.output is None else made[self.output]
