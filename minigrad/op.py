@@ -103,8 +103,10 @@ class Op(Generic[P]):
         # cat and einsum take any number of tensors: def forward(*tensors, option=...).
         self.variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
         self.arity = -1 if self.variadic else len(self.parameters)
+        # Whether it has the short cut of_pair(): two operands with a rule each, as x + y and x @ y.
         self.takes_pairs = promote == "common" and self.arity == 2 and len(self.differentiable) == 2
         self.returns_saved = joint is not None and "saved" in rule_names(joint)
+        # The positions of what promotion brings to one dtype.
         operands = self.differentiable or [name for name in self.parameters if name not in self.defaults]
         self.operands = () if self.variadic else tuple(self.parameters.index(name) for name in operands)
 
