@@ -7,6 +7,7 @@ operation on values that hold some already is not blamed.
 
 from __future__ import annotations
 
+import os
 import traceback
 import zlib
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from minigrad.graph import Node
     from minigrad.op import Op
 
-PACKAGE = str(Path(__file__).parent)
+PACKAGE = str(Path(__file__).parent) + os.sep  # of minigrad_notes.py beside it, not the beginning
 TRAP = (
     "if where(...) or a mask is meant to discard it, its gradient still passes through here, as 0 times infinity "
     "or NaN: make the input itself safe, as in where(x > 0, x, 1).log()"

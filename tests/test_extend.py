@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -230,6 +231,12 @@ def test_of_a_rule_that_calls_operations_the_users_line_is_named():
     x = mg.tensor([0.0], requires_grad=True)
     with pytest.raises(RuntimeError, match=r"div gives inf at \(0,\).*test_extend\.py.*MARK"), detect_anomaly():
         mg.autograd.grad(x.sqrt(), x, create_graph=True)  # MARK
+
+
+def test_a_file_whose_name_begins_as_the_packages_is_the_users():
+    notes = Path(mg.__file__).parent.with_name("minigrad_notes.py")
+    with pytest.raises(RuntimeError, match=r"log gives nan.*minigrad_notes\.py:1"), detect_anomaly():
+        exec(compile("x.log()", str(notes), "exec"), {"x": mg.tensor([-1.0])})
 
 
 def test_a_forward_value_is_blamed_on_the_operation_where_it_appears():
