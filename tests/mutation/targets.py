@@ -31,22 +31,14 @@ ALONG = {
 
 # The tests that are to notice, in this order …
 TESTS = [
-    "gradients", "fused", "kinks", "extreme_numbers", "dtypes", "dimensions", "einsum", "numpy", "op", "inplace",
-    "saved_values", "func", "graph", "graph_memory", "hooks", "higher_order", "gradcheck", "grad_mode", "extend",
-    "programs",
+    "gradients", "fused", "conventions", "kinks", "extreme_numbers", "dtypes", "dimensions", "einsum", "numpy", "op",
+    "inplace", "saved_values", "func", "graph", "graph_memory", "hooks", "higher_order", "gradcheck", "grad_mode",
+    "extend", "programs",
 ]  # fmt: skip
 # … but those of the engine first where it is a function of the engine that is changed.
 TESTS_OF_THE_ENGINE = [
-    "op",
-    "inplace",
-    "saved_values",
-    "func",
-    "graph",
-    "graph_memory",
-    "hooks",
-    "higher_order",
-    "extend",
-]
+    "op", "inplace", "saved_values", "func", "graph", "graph_memory", "hooks", "higher_order", "extend",
+]  # fmt: skip
 
 # Of the random programs, those that differ in what they execute.
 PROGRAMS = ["complex_steps", "adjoint", "repeatable"]
