@@ -31,9 +31,9 @@ ALONG = {
 
 # The tests that are to notice, in this order …
 TESTS = [
-    "gradients", "fused", "conventions", "kinks", "extreme_numbers", "dtypes", "dimensions", "einsum", "numpy", "op",
-    "inplace", "saved_values", "func", "graph", "graph_memory", "hooks", "higher_order", "gradcheck", "grad_mode",
-    "extend", "programs",
+    "gradients", "fused", "conventions", "kinks", "extreme_numbers", "dtypes", "dimensions", "einsum", "numpy",
+    "op", "inplace", "saved_values", "func", "graph", "graph_memory", "hooks", "higher_order", "gradcheck",
+    "grad_mode", "extend", "programs",
 ]  # fmt: skip
 # … but those of the engine first where it is a function of the engine that is changed.
 TESTS_OF_THE_ENGINE = [
