@@ -382,16 +382,17 @@ class Op(Generic[P]):
 
 def op(
     *,
+    joint: Rule | None = None,
+    differentiable: Sequence[str] = (),
+    composed: Callable[..., Any] | None = None,
     numpy: Any = (),
     promote: str | None = None,
     view: bool = False,
     internal: bool = False,
-    composed: Callable[..., Any] | None = None,
     **rules: Rule,
 ) -> Callable[[Callable[P, Any]], Op[P]]:
     """Declare an operation: decorate its forward function, and give one rule for each differentiable argument.
 
-    >>> import numpy as np
     >>> import minigrad as mg
     >>> @op(x=lambda g, x: g * 3 * x * x)
     ... def cube(x):
@@ -401,48 +402,33 @@ def op(
     >>> x.grad
     tensor([ 3., 12.])
     >>> _ = registry.pop("cube")
+
+    The other arguments are those of :class:`Op`; ``numpy`` may be one function.
     """
-    functions = numpy if isinstance(numpy, tuple) else (numpy,)
-
-    def declare(forward: Callable[P, Any]) -> Op[P]:
-        return Op(
-            forward, rules, numpy=functions, promote=promote, view=view, internal=internal, composed=composed
-        )
-
-    return declare
-
-
-def kernel(
-    backward: Rule,
-    differentiable: Sequence[str],
-    *,
-    composed: Callable[..., Any] | None = None,
-    numpy: Any = (),
-    promote: str | None = None,
-    view: bool = False,
-    internal: bool = False,
-) -> Callable[[Callable[P, Any]], Op[P]]:
-    """Declare an operation whose gradients share work: one ``backward`` returns them all, as a tuple.
-
-    ``composed`` is the same function in basic operations: the definition that the kernel is tested against, and
-    what is differentiated where a derivative is to be differentiated again.
-    """
-    functions = numpy if isinstance(numpy, tuple) else (numpy,)
 
     def declare(forward: Callable[P, Any]) -> Op[P]:
         return Op(
             forward,
-            {},
-            joint=backward,
+            rules,
+            joint=joint,
             differentiable=differentiable,
             composed=composed,
-            numpy=functions,
+            numpy=numpy if isinstance(numpy, tuple) else (numpy,),
             promote=promote,
             view=view,
             internal=internal,
         )
 
     return declare
+
+
+def kernel(backward: Rule, differentiable: Sequence[str], **options: Any) -> Callable[[Callable[P, Any]], Op[P]]:
+    """Declare an operation whose gradients share work: one ``backward`` returns them all, as a tuple.
+
+    The ``options`` are those of :func:`op`.  ``composed`` is the same function in basic operations: the definition
+    that the kernel is tested against, and what is differentiated where a derivative is to be differentiated again.
+    """
+    return op(joint=backward, differentiable=differentiable, **options)
 
 
 def shares_memory(view: np.ndarray[Any, Any], base: np.ndarray[Any, Any]) -> bool:
