@@ -308,7 +308,10 @@ class Questions:
         return given
 
     def score(self, model: Transformer, limit: int | None = None, threads: int = 1) -> Score:
-        """Return the loss of the answers to the held-out questions, in nats per character."""
+        """Return the loss of the answers to the held-out questions, in nats per character.
+
+        They are few: all are asked, whatever the ``limit``, and in this thread.
+        """
         model.eval()
         nats: list[float] = []
         for i in range(0, len(self.held_out), AT_ONCE):
