@@ -8,12 +8,13 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 import time
 import types
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .harmless import EQUIVALENT
 from .mutants import Entry, Mutant, helpers_of, key_of, mutants_of
@@ -166,8 +167,11 @@ class Runner:
             item.funcargs = None
         return True
 
-    def child(self, mutant: Mutant, pipe: int) -> None:
-        """In a forked process: change the function, and run the tests that execute it until one fails."""
+    def child(self, mutant: Mutant, report: int) -> None:
+        """In a forked process: change the function, and run the tests that execute it until one fails.
+
+        What it begins and how it ends goes to the file ``report``: a pipe would be full after some hundred tests.
+        """
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
@@ -186,14 +190,14 @@ class Runner:
             return first, self.seconds[i] > 1, self.rank(i, mutant), self.seconds[i]
 
         for number in sorted(items, key=order):
-            os.write(pipe, f"? {self.items[number].nodeid}\n".encode())
+            os.write(report, f"? {self.items[number].nodeid}\n".encode())
             limit = 20 + 10 * self.seconds[number]  # of processor time, for others may be busy
             signal.setitimer(signal.ITIMER_PROF, limit)
             signal.setitimer(signal.ITIMER_REAL, 20 * limit)  # where it only waits
             if not self.run(self.items[number]):
-                os.write(pipe, f"! {self.items[number].nodeid}\n".encode())
+                os.write(report, f"! {self.items[number].nodeid}\n".encode())
                 return
-        os.write(pipe, b"survived\n")
+        os.write(report, b"survived\n")
 
     def beside(self, nodeid: str) -> bool:
         """Whether a test is one of the hundreds that hold one operation each to differences at first order."""
@@ -214,30 +218,30 @@ class Runner:
         gc.freeze()  # what a child never touches is never copied
         bar = tqdm(total=len(self.mutants), desc="mutants", mininterval=1)
         pending = list(self.mutants[::-1])
-        running: dict[int, tuple[Mutant, int, float]] = {}
+        running: dict[int, tuple[Mutant, IO[bytes], float]] = {}
         while pending or running:
             while pending and len(running) < self.options.jobs:
                 mutant = pending.pop()
                 if mutant.reason is not None and not self.options.doubt:
                     bar.update()
                     continue
-                read, write = os.pipe()
+                report = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the child has ended)
                 child = os.fork()
                 if child == 0:
                     status = 1
                     try:
-                        self.child(mutant, write)
+                        self.child(mutant, report.fileno())
                         status = 0
                     finally:
                         os._exit(status)
-                os.close(write)
-                running[child] = mutant, read, time.perf_counter()
+                running[child] = mutant, report, time.perf_counter()
             if not running:
                 continue
             child, status = os.wait()
-            mutant, read, start = running.pop(child)
-            with os.fdopen(read, encoding="utf-8", errors="replace") as lines:
-                said = lines.read().strip().split("\n")
+            mutant, report, start = running.pop(child)
+            with report:
+                report.seek(0)
+                said = report.read().decode("utf-8", errors="replace").strip().split("\n")
             mutant.seconds = time.perf_counter() - start
             last = said[-1]
             if last.startswith("!"):
