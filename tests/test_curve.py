@@ -78,7 +78,7 @@ def test_the_svg_has_every_point_at_its_place(curve: Curve) -> None:
             assert (x - left) / width == pytest.approx(step / 400, abs=1e-3)
             assert (y - top) / height == pytest.approx((highest - loss) / (highest - lowest), abs=1e-3)
     texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert {"steps", "nats per character", "1-gram", "<2>-gram", "held-out text", "400"} <= set(texts)
+    assert {"steps", "nats per character", "1-gram", "<2>-gram", "held out", "400"} <= set(texts)
     levels = [float(line.get("y1", "")) for line in root.iter(f"{SVG}line") if line.get("class") == "level"]
     assert [(y - top) / height for y in levels] == pytest.approx(
         [(highest - loss) / (highest - lowest) for loss in (1.5, 3.0)], abs=1e-3
@@ -140,7 +140,7 @@ def test_training_draws_its_curve(tmp_path: Path, capsys: pytest.CaptureFixture[
     options = "--preset micro --steps 6 --evaluate-every 3 --threads 1 --tokenizer bpe --vocab-size 270"
     assert main(["train", "--text", str(text), "--out", str(out), *options.split()]) == 0
     printed = capsys.readouterr().out
-    assert "nats per character:  . training text" in printed
+    assert "nats per character:  . training (running mean)   o held out" in printed
     assert "loss.svg" in re.findall(r"^wrote .*$", printed, re.M)[0]
     root = ET.fromstring((out / "loss.svg").read_text(encoding="utf-8"))
     points = {line.get("class"): len(line.get("points", "").split()) for line in root.iter(f"{SVG}polyline")}

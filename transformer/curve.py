@@ -19,7 +19,7 @@ from transformer.phrases import counted
 Point = tuple[float, float]
 
 Y_LABEL = "nats per character"
-TRAINING, HELD_OUT = "training text (running mean)", "held-out text"
+TRAINING, HELD_OUT = "training (running mean)", "held out"  # texts, or questions
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ figure("training-curve", ["step"], (root) => {
     note(root, "This run has no log of its training (log.jsonl), so its curve can't be drawn.");
     return null;
   }
-  const series = [{ name: "held-out text", tone: "ink", points: held, marks: true }];
+  const series = [{ name: "held out", tone: "ink", points: held, marks: true }];
   const train = page.data.model.tokenizer === "char" ? logged(log, "loss") : []; // else it is per token
-  if (train.length) series.push({ name: "training text", tone: "muted", points: train, dashed: true });
+  if (train.length) series.push({ name: "training", tone: "muted", points: train, dashed: true });
   chartKey(root, series);
   const levels = baselines.map((baseline) => ({ name: baseline.name, y: baseline.nats_per_character }));
   const losses = [...series.flatMap(({ points }) => points.map(([, y]) => y)), ...levels.map(({ y }) => y)];
@@ -36,7 +36,7 @@ figure("training-curve", ["step"], (root) => {
   const lowest = strong(number(Math.min(...held.map(([, loss]) => loss)), 4));
   const [best] = [...levels].sort((a, b) => a.y - b.y);
   show([
-    ...["Lowest on held-out text: ", lowest, " nats per character"],
+    ...["Lowest held out: ", lowest, " nats per character"],
     ...(best ? [`; the best of counting, ${best.name}: `, strong(number(best.y, 4)), "."] : ["."]),
   ]);
   if (baselines_missing) note(root, `The n-gram baselines can't be shown: ${baselines_missing}.`);
