@@ -114,7 +114,7 @@ def result_dtype(operands: Iterable[Any]) -> DType:
     Arrays with dimensions decide; 0-d arrays and then Python scalars only count where they are of a higher
     category (float above int above bool).  So a float32 network times ``2.0`` or an int64 array is float32.
     """
-    return strongest(*[rank_and_dtype(operand) for operand in operands])
+    return strongest(frozenset(map(rank_and_dtype, operands)))
 
 
 def rank_and_dtype(operand: Any) -> tuple[int, DType]:
@@ -125,8 +125,11 @@ def rank_and_dtype(operand: Any) -> tuple[int, DType]:
 
 
 @functools.cache
-def strongest(*operands: tuple[int, DType]) -> DType:
-    """Return the dtype that wins: of the lowest rank, unless one of a higher rank is of a higher category."""
+def strongest(operands: frozenset[tuple[int, DType]]) -> DType:
+    """Return the dtype that wins: of the lowest rank, unless one of a higher rank is of a higher category.
+
+    A set, so that what is kept doesn't grow with the number of operands, as of ``cat``.
+    """
     result: DType | None = None
     for rank in range(3):
         candidate = promote_dtypes(dtype for its_rank, dtype in operands if its_rank == rank)

@@ -7,6 +7,7 @@ import pytest
 from tensors import leaf
 
 import minigrad as mg
+from minigrad.dtypes import strongest
 
 F32, F64 = np.float32, np.float64
 x32 = mg.tensor([1.0, 2.0, 3.0])
@@ -189,3 +190,13 @@ def test_a_number_among_tensors_is_brought_to_their_dtype(number):
     y.backward(mg.tensor([1.0, -1.0]))
     assert x.grad.tolist() == [2.0, -2.0]
     assert mg.stack([x.sum(), number]).dtype == np.float32
+
+
+def test_what_is_remembered_of_dtypes_does_not_grow_with_the_number_of_tensors():
+    """Joining ever longer lists keeps nothing of each length."""
+    x, y = mg.ones(2), mg.ones(2, dtype=mg.float64)
+    mg.stack([x, y])
+    before = strongest.cache_info().currsize
+    for n in range(3, 20):
+        assert mg.stack([x, *[y] * n]).dtype == np.float64
+    assert strongest.cache_info().currsize == before

@@ -7,6 +7,7 @@ from tensors import leaf
 import minigrad as mg
 from minigrad.observers import observing
 from minigrad.op import kernel, op, registry
+from minigrad.rules.rows import binary
 
 
 def test_options_after_any_number_of_tensors():
@@ -133,3 +134,10 @@ def test_an_observer_is_told_of_every_operation(recorded):
     for (node, _, _, arrays), tensors in zip(told, results, strict=True):
         assert [a.tolist() for a in arrays] == [t.tolist() for t in tensors]
         assert (node is not None) == recorded == tensors[0].requires_grad
+
+
+def test_a_row_has_a_rule_for_each_operand_or_for_none():
+    """A rule that was forgotten is not a gradient that is silently none."""
+    for rules in ({"x": lambda g, y: g * y}, {"y": lambda g, x: g * x}):
+        with pytest.raises(ValueError, match="needs a rule for each of its operands"):
+            binary(lambda x, y: x * y, "x stretched by y", **rules)

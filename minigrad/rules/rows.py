@@ -61,14 +61,20 @@ def binary(
     promote: str = "common",
     quiet: bool = False,
 ) -> Op[[Any, Any]]:
-    """Declare an operation on two operands, which broadcast; the arguments are as those of :func:`unary`."""
+    """Declare an operation on two operands, which broadcast; the arguments are as those of :func:`unary`.
+
+    Raises:
+        ValueError: one operand has a rule and the other none.
+    """
+    if (x is None) != (y is None):
+        raise ValueError(f"{meaning!r} needs a rule for each of its operands, or for none; else declare it by @op")
+    rules = {} if x is None or y is None else {"x": x, "y": y}
 
     def forward(x: Array, y: Array) -> Array:
         return function(x, y)
 
     forward.__name__ = ""
-    forward.__doc__ = f"{meaning}, elementwise with broadcasting{'' if x else '; no gradient'}."
-    rules = {} if x is None or y is None else {"x": x, "y": y}
+    forward.__doc__ = f"{meaning}, elementwise with broadcasting{'' if rules else '; no gradient'}."
     return Op(quietly(forward) if quiet else forward, rules, numpy=named_by(function), promote=promote)
 
 
